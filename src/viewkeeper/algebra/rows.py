@@ -1,0 +1,164 @@
+"""Signed bags of rows on the driver: canonical values, consolidation, and rows as hashable Python tuples.
+
+A signed table has the relation's columns and `_weight`. Rows are equal as in Spark's GROUP BY: NULL equals NULL and
+NaN equals NaN. Canonical values make that plain equality: -0.0 is 0.0, there is one NaN, map entries are sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra.schema import WEIGHT, Schema
+from viewkeeper.algebra.types import Type, type_of_arrow
+
+NAN = ("NaN",)
+"""Stands for NaN in row tuples used as dictionary keys, where NaN would not equal itself."""
+
+
+def canonical(table: pa.Table, schema: Schema) -> pa.Table:
+    """The same rows with canonical values."""
+    for index, column in enumerate(schema):
+        if any(part.is_float or part.name == "map" for part in column.type.parts()):
+            fixed = canonical_array(table.column(index).combine_chunks(), column.type)
+            table = table.set_column(index, pa.field(column.name, column.type.arrow), fixed)
+    return table
+
+
+def canonical_array(array: Any, kind: Type) -> Any:
+    """An Arrow array with canonical values of its type."""
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if kind.is_float:
+        zero, nan = pa.scalar(0.0, kind.arrow), pa.scalar(math.nan, kind.arrow)
+        array = pc.if_else(pc.equal(array, zero), zero, array)
+        return pc.if_else(pc.is_nan(array), nan, array)
+    if kind.is_nested and any(part.is_float or part.name == "map" for part in kind.parts()):
+        return pa.array([_canonical_value(value, kind) for value in array.to_pylist()], kind.arrow)
+    return array
+
+
+def _canonical_value(value: Any, kind: Type) -> Any:
+    if value is None:
+        return None
+    if kind.is_float:
+        return 0.0 if value == 0 else value
+    if kind.name == "array" and kind.element is not None:
+        return [_canonical_value(part, kind.element) for part in value]
+    if kind.name == "struct":
+        return {name: _canonical_value(value[name], part) for name, part in kind.fields}
+    if kind.name == "map" and kind.key is not None and kind.value is not None:
+        pairs = [(_canonical_value(k, kind.key), _canonical_value(v, kind.value)) for k, v in value]
+        return sorted(pairs, key=lambda pair: _order(hashable(pair[0])))
+    return value
+
+
+def _order(value: Any) -> Any:
+    """A sortable stand-in for a hashable value of one type: NaN last, parts in order."""
+    if isinstance(value, tuple):
+        return (1,) if value == NAN else (0, tuple((part is not None, _order(part)) for part in value))
+    return (0, value) if not isinstance(value, bool) else (0, int(value))
+
+
+def hashable(value: Any) -> Any:
+    """A value as a dictionary key: nested values are tuples, NaN is the NAN mark."""
+    if isinstance(value, float) and math.isnan(value):
+        return NAN
+    if isinstance(value, dict):
+        return tuple(hashable(part) for part in value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(hashable(part) for part in value)
+    return value
+
+
+def row_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows as hashable tuples, in order."""
+    columns = [_hashable_column(column) for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def _hashable_column(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
+        return [hashable(value) for value in values]
+    return values
+
+
+def signed(table: pa.Table, weight: int) -> pa.Table:
+    """Plain rows with one weight for all."""
+    return table.append_column(
+        pa.field(WEIGHT, pa.int64()), pa.array(np.full(table.num_rows, weight, dtype=np.int64))
+    )
+
+
+def consolidate(table: pa.Table) -> pa.Table:
+    """The net of a signed table: every row at most once, no zero weights. A GROUP BY, on canonical values."""
+    if table.num_rows == 0:
+        return table
+    names = table.column_names[:-1]
+    if any(pa.types.is_nested(table.schema.field(name).type) for name in names):
+        return _consolidate_nested(table)
+    numbered = [f"c{index}" for index in range(len(names))]
+    plain = table.rename_columns([*numbered, "w"]).combine_chunks()
+    grouped = plain.group_by(numbered, use_threads=False).aggregate([("w", "sum")])
+    grouped = grouped.filter(pc.not_equal(grouped["w_sum"], 0))
+    return grouped.select([*numbered, "w_sum"]).cast(
+        pa.schema([pa.field(f"c{i}", table.schema.field(i).type) for i in range(len(names))] + [("w_sum", pa.int64())])
+    ).rename_columns([*names, WEIGHT])
+
+
+def _consolidate_nested(table: pa.Table) -> pa.Table:
+    plain = table.drop_columns([WEIGHT])
+    totals: dict[tuple[Any, ...], int] = {}
+    first: dict[tuple[Any, ...], int] = {}
+    for index, (row, weight) in enumerate(zip(row_tuples(plain), table[WEIGHT].to_pylist(), strict=True)):
+        totals[row] = totals.get(row, 0) + weight
+        first.setdefault(row, index)
+    kept = [row for row, weight in totals.items() if weight]
+    rows = take(plain, [first[row] for row in kept])
+    return rows.append_column(pa.field(WEIGHT, pa.int64()), pa.array([totals[row] for row in kept], pa.int64()))
+
+
+def take(table: pa.Table, indices: list[int]) -> pa.Table:
+    """Rows by position (maps, which Arrow's take refuses, included)."""
+    try:
+        return table.take(pa.array(indices, pa.int64()))
+    except pa.ArrowNotImplementedError:
+        slices = [table.slice(index, 1) for index in indices]
+        return pa.concat_tables(slices) if slices else table.slice(0, 0)
+
+
+def expand(table: pa.Table) -> pa.Table:
+    """A signed table with positive weights as plain rows, duplicates repeated."""
+    plain = table.drop_columns([WEIGHT])
+    weights = table[WEIGHT].to_numpy()
+    if (weights == 1).all():
+        return plain
+    return take(plain, [int(i) for i in np.repeat(np.arange(len(weights)), np.maximum(weights, 0))])
+
+
+def filter_rows(table: pa.Table, mask: Iterable[bool]) -> pa.Table:
+    """The rows where the mask holds."""
+    return take(table, [index for index, keep in enumerate(mask) if keep])
+
+
+def part_with_sign(table: pa.Table, sign: int) -> pa.Table:
+    """The rows of one sign, with positive weights: ∇ for -1, Δ for +1."""
+    weights = table[WEIGHT].to_numpy()
+    chosen = np.flatnonzero(weights * sign > 0)
+    if len(chosen) == table.num_rows:
+        rows = table
+    else:
+        rows = take(table, [int(i) for i in chosen])
+    amount = pa.array(np.abs(rows[WEIGHT].to_numpy()), pa.int64())
+    return rows.set_column(rows.num_columns - 1, pa.field(WEIGHT, pa.int64()), amount)
+
+
+def schema_of_arrow(schema: pa.Schema) -> list[tuple[str, Type]]:
+    """Names and column types of an Arrow schema."""
+    return [(field.name, type_of_arrow(field.type)) for field in schema]

@@ -1,0 +1,181 @@
+"""Schemas: the columns and keys of a relation. Names keep their case and are compared without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from viewkeeper.algebra.types import Type, parse_type, quote
+from viewkeeper.errors import NotFound, SqlError, TypeMismatch
+
+WEIGHT = "_weight"
+EPOCH = "_epoch"
+RESERVED = ("_weight", "_epoch", "_diff", "_progressed")
+RESERVED_PREFIX = "_vk"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, type, and whether it may be NULL."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Key:
+    """A PRIMARY KEY or UNIQUE constraint. NULLs of a UNIQUE are distinct from each other."""
+
+    columns: tuple[str, ...]
+    primary: bool
+
+    def __str__(self) -> str:
+        return f"{'PRIMARY KEY' if self.primary else 'UNIQUE'} ({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns and keys of a relation."""
+
+    columns: tuple[Column, ...]
+    keys: tuple[Key, ...] = ()
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return [column.name for column in self.columns]
+
+    @property
+    def primary_key(self) -> Key | None:
+        """The PRIMARY KEY, if there is one."""
+        return next((key for key in self.keys if key.primary), None)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether no row can be there twice: some key has no column that may be NULL."""
+        return any(not any(self.column(name).nullable for name in key.columns) for key in self.keys)
+
+    @property
+    def sort_columns(self) -> tuple[str, ...]:
+        """The columns files are sorted by: the primary key, else the first key, else what can be ordered."""
+        if self.keys:
+            return (self.primary_key or self.keys[0]).columns
+        return tuple(column.name for column in self.columns if not column.type.is_nested)[:4]
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of plain rows."""
+        return pa.schema([pa.field(column.name, column.type.arrow) for column in self.columns])
+
+    @property
+    def signed_arrow(self) -> pa.Schema:
+        """The Arrow schema of signed rows: the columns and a weight."""
+        return self.arrow.append(pa.field(WEIGHT, pa.int64()))
+
+    @property
+    def stored_arrow(self) -> pa.Schema:
+        """The Arrow schema of a batch file: the columns, a weight and an epoch."""
+        return self.signed_arrow.append(pa.field(EPOCH, pa.int64()))
+
+    @property
+    def ddl(self) -> str:
+        """The columns as a Spark schema text."""
+        return ", ".join(f"{quote(column.name)} {column.type.ddl}" for column in self.columns)
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name, without regard to case."""
+        wanted = name.lower()
+        return next((column for column in self.columns if column.name.lower() == wanted), None)
+
+    def column(self, name: str, relation: str = "") -> Column:
+        """The column of that name, or NotFound with what there is."""
+        found = self.find(name)
+        if found is None:
+            where = f" in {relation}" if relation else ""
+            raise NotFound(f"there is no column '{name}'{where}", hint=f"its columns are {', '.join(self.names)}")
+        return found
+
+    def subset(self, names: Iterable[str]) -> Schema:
+        """A schema of some columns, without keys."""
+        return Schema(tuple(self.column(name) for name in names))
+
+    def to_json(self) -> dict[str, object]:
+        """For the ledger."""
+        return {
+            "columns": [
+                {"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in self.columns
+            ],
+            "keys": [{"columns": list(key.columns), "primary": key.primary} for key in self.keys],
+        }
+
+    @staticmethod
+    def from_json(body: dict[str, list[dict[str, object]]]) -> Schema:
+        """The inverse of to_json."""
+        columns = tuple(
+            Column(str(c["name"]), parse_type(str(c["type"])), bool(c["nullable"])) for c in body["columns"]
+        )
+        keys = tuple(
+            Key(tuple(k["columns"]), bool(k["primary"]))  # type: ignore[arg-type]
+            for k in body["keys"]
+        )
+        return Schema(columns, keys)
+
+
+def make_schema(columns: Iterable[Column], keys: Iterable[Key]) -> Schema:
+    """A checked schema: names unique and not reserved, keys on columns that have an equality, key columns NOT NULL."""
+    listed = list(columns)
+    keyed = list(keys)
+    if not listed:
+        raise SqlError("a table needs at least one column")
+    seen: set[str] = set()
+    for column in listed:
+        _check_name(column.name, seen)
+    by_name = {column.name.lower(): column for column in listed}
+    checked: list[Key] = []
+    for key in keyed:
+        names = []
+        for name in key.columns:
+            found = by_name.get(name.lower())
+            if found is None:
+                raise NotFound(
+                    f"{key} names a column '{name}' that the table does not have",
+                    hint=f"its columns are {', '.join(c.name for c in listed)}",
+                )
+            if found.type.has_map():
+                raise TypeMismatch(
+                    f"column '{found.name}' of type {found.type} cannot be in a key: a MAP has no order",
+                    hint="take another column, or keep the map's entries as ARRAY<STRUCT<...>>",
+                )
+            names.append(found.name)
+        checked.append(Key(tuple(names), key.primary))
+    if sum(key.primary for key in checked) > 1:
+        raise SqlError("a table has at most one PRIMARY KEY", hint="declare the others UNIQUE")
+    primary = {name for key in checked if key.primary for name in key.columns}
+    final = tuple(
+        Column(c.name, c.type, nullable=False) if c.name in primary else c for c in listed
+    )
+    return Schema(final, tuple(dict.fromkeys(checked)))
+
+
+def _check_name(name: str, seen: set[str]) -> None:
+    lowered = name.lower()
+    if lowered in RESERVED or lowered.startswith(RESERVED_PREFIX):
+        raise SqlError(
+            f"'{name}' is a reserved column name",
+            detail=f"reserved are {', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}",
+            hint=f"call it for instance '{name.lstrip('_')}'",
+        )
+    if not name.strip() or any(ord(letter) < 32 for letter in name):
+        raise SqlError(f"{name!r} is not a usable column name", hint="give it at least one visible character")
+    if lowered in seen:
+        raise SqlError(f"there are two columns named '{name}'", hint="names are compared without case")
+    seen.add(lowered)

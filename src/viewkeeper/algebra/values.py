@@ -1,0 +1,220 @@
+"""Python values at the door: rows as tuples or dicts become Arrow columns of the declared types, or are refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import zoneinfo
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.types import INTEGERS, Type
+from viewkeeper.errors import TypeMismatch
+
+_WIDE = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+
+
+def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str) -> pa.Table:
+    """Rows given as tuples or dicts, as an Arrow table of the schema.
+
+    Dicts: names without regard to case, a missing name is NULL, an unknown one is a TypeMismatch.
+    """
+    columns: list[list[Any]] = [[] for _ in schema]
+    position = {column.name.lower(): index for index, column in enumerate(schema)}
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, Mapping):
+            values = _from_mapping(row, schema, position, relation, number)
+        elif isinstance(row, Sequence) and not isinstance(row, (str, bytes)):
+            values = list(row)
+            if len(values) != len(schema):
+                raise TypeMismatch(
+                    f"row {number} for {relation} has {len(values)} values, the table has {len(schema)} columns",
+                    detail=f"the row is {tuple(values)!r}",
+                    hint=f"the columns are {', '.join(schema.names)}; a dict may leave some out",
+                )
+        else:
+            raise TypeMismatch(
+                f"row {number} for {relation} is a {type(row).__name__}, not a row",
+                hint="give tuples in column order, or dicts with column names",
+            )
+        for index, column in enumerate(schema):
+            columns[index].append(_checked(values[index], column, relation, number, zone))
+    arrays = [pa.array(values, type=column.type.arrow) for values, column in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema.arrow)
+
+
+def _from_mapping(
+    row: Mapping[Any, Any], schema: Schema, position: dict[str, int], relation: str, number: int
+) -> list[Any]:
+    values: list[Any] = [None] * len(schema)
+    for name, value in row.items():
+        index = position.get(str(name).lower())
+        if index is None:
+            raise TypeMismatch(
+                f"row {number} names a column '{name}' that {relation} does not have",
+                hint=f"its columns are {', '.join(schema.names)}",
+            )
+        values[index] = value
+    return values
+
+
+def _checked(value: Any, column: Column, relation: str, number: int, zone: str) -> Any:
+    try:
+        return convert(value, column.type, zone)
+    except (ValueError, TypeError, ArithmeticError) as problem:
+        raise TypeMismatch(
+            f"{value!r} does not fit column '{column.name}' of {relation}, which is {column.type}",
+            detail=f"in row {number}: {problem}" if str(problem) else f"in row {number}",
+        ) from None
+
+
+def convert(value: Any, kind: Type, zone: str) -> Any:
+    """One Python value as the value of a type; ValueError, TypeError or ArithmeticError if it does not fit."""
+    if value is None:
+        return None
+    if hasattr(value, "item") and type(value).__module__ == "numpy":
+        value = value.item()
+    match kind.name:
+        case "array":
+            assert kind.element is not None
+            if isinstance(value, (str, bytes, Mapping)):
+                raise TypeError("an array is given as a list")
+            return [convert(part, kind.element, zone) for part in value]
+        case "map":
+            assert kind.key is not None
+            assert kind.value is not None
+            pairs = value.items() if isinstance(value, Mapping) else value
+            out = [(convert(k, kind.key, zone), convert(v, kind.value, zone)) for k, v in pairs]
+            if any(key is None for key, _ in out):
+                raise ValueError("a map key cannot be NULL")
+            return out
+        case "struct":
+            return _struct(value, kind, zone)
+        case _:
+            return _SCALAR[kind.name](value, kind, zone)
+
+
+def _struct(value: Any, kind: Type, zone: str) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        given = {str(name).lower(): part for name, part in value.items()}
+        known = {name.lower() for name, _ in kind.fields}
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise ValueError(f"the struct has no field '{unknown[0]}'")
+        return {name: convert(given.get(name.lower()), part, zone) for name, part in kind.fields}
+    parts = list(value)
+    if len(parts) != len(kind.fields):
+        raise ValueError(f"the struct has {len(kind.fields)} fields, {len(parts)} were given")
+    return {name: convert(part, type_, zone) for part, (name, type_) in zip(parts, kind.fields, strict=True)}
+
+
+def _integer(value: Any, kind: Type, zone: str) -> int:
+    if isinstance(value, bool):
+        raise TypeError("a boolean is not a number")
+    if isinstance(value, (float, decimal.Decimal)):
+        if value != int(value):
+            raise ValueError("it is not a whole number")
+        value = int(value)
+    if not isinstance(value, int):
+        raise TypeError(f"it is a {type(value).__name__}, not a whole number")
+    limit = 1 << (INTEGERS[kind.name] - 1)
+    if not -limit <= value < limit:
+        raise ValueError(f"it is out of range: {-limit} to {limit - 1}")
+    return value
+
+
+def _floating(value: Any, kind: Type, zone: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
+        raise TypeError(f"it is a {type(value).__name__}, not a number")
+    return float(value)
+
+
+def _decimal(value: Any, kind: Type, zone: str) -> decimal.Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
+        raise TypeError(f"it is a {type(value).__name__}, not a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("it is not finite")
+    exact = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
+    if not exact.is_finite():
+        raise ValueError("it is not finite")
+    rounded = exact.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=_WIDE)
+    if rounded and rounded.adjusted() >= kind.precision - kind.scale:
+        raise ValueError(f"it needs more than {kind.precision - kind.scale} digits before the point")
+    return rounded
+
+
+def _text(value: Any, kind: Type, zone: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"it is a {type(value).__name__}, not a string")
+    value.encode("utf-8")
+    return value
+
+
+def _bytes(value: Any, kind: Type, zone: str) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"it is a {type(value).__name__}, not bytes")
+    return bytes(value)
+
+
+def _boolean(value: Any, kind: Type, zone: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"it is a {type(value).__name__}, not True or False")
+    return value
+
+
+def _date(value: Any, kind: Type, zone: str) -> dt.date:
+    if isinstance(value, str):
+        return dt.date.fromisoformat(value)
+    if isinstance(value, dt.datetime):
+        if value.time() != dt.time():
+            raise ValueError("it has a time of day")
+        return value.date()
+    if not isinstance(value, dt.date):
+        raise TypeError(f"it is a {type(value).__name__}, not a date")
+    return value
+
+
+def _moment(value: Any) -> dt.datetime:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if hasattr(value, "to_pydatetime"):
+        if getattr(value, "nanosecond", 0):
+            raise ValueError("it is finer than a microsecond")
+        value = value.to_pydatetime()
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    if not isinstance(value, dt.datetime):
+        raise TypeError(f"it is a {type(value).__name__}, not a date and time")
+    return value
+
+
+def _timestamp(value: Any, kind: Type, zone: str) -> dt.datetime:
+    moment = _moment(value)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC if zone == "UTC" else zoneinfo.ZoneInfo(zone))
+    return moment.astimezone(dt.UTC)
+
+
+def _timestamp_ntz(value: Any, kind: Type, zone: str) -> dt.datetime:
+    moment = _moment(value)
+    if moment.tzinfo is not None:
+        raise ValueError("it has a time zone, the column has none")
+    return moment
+
+
+_SCALAR = {
+    **dict.fromkeys(INTEGERS, _integer),
+    "float": _floating,
+    "double": _floating,
+    "decimal": _decimal,
+    "string": _text,
+    "binary": _bytes,
+    "boolean": _boolean,
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp_ntz,
+}

@@ -1,0 +1,1 @@
+"""Facts about expressions. So far: which ranges a condition confines its columns to."""

@@ -1,0 +1,149 @@
+"""Ranges: what a condition says about single columns, for skipping files. Always sound: never narrower than the truth.
+
+Only conjuncts that compare a column with literals of its own kind count; everything else says nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from viewkeeper.algebra.schema import Schema
+from viewkeeper.algebra.types import Type
+
+Range = tuple[Any, Any]
+
+
+class Bounded(Protocol):
+    """The bounds of a file's column."""
+
+    @property
+    def nans(self) -> int:
+        """How many NaN it holds."""
+
+    def may_overlap(self, low: Any, high: Any) -> bool:
+        """Whether a value may lie in a closed range."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """For some columns, closed ranges one of which the value must lie in (NULL never does); None is open."""
+
+    columns: tuple[tuple[str, tuple[Range, ...]], ...] = ()
+
+    def may_be_in(self, bounds: Mapping[str, Bounded]) -> bool:
+        """Whether a file with these bounds may hold a row inside the ranges."""
+        for name, ranges in self.columns:
+            bound = bounds.get(name)
+            if bound is None or bound.nans:
+                continue
+            if not any(bound.may_overlap(low, high) for low, high in ranges):
+                return False
+        return True
+
+
+def ranges_of(condition: exp.Expression, schema: Schema, alias: str) -> Ranges:
+    """The ranges that a condition on a table's rows implies."""
+    found = []
+    for conjunct in _conjuncts(condition):
+        implied = _range_of(conjunct, schema, alias.lower())
+        if implied is not None:
+            found.append(implied)
+    return Ranges(tuple(found))
+
+
+def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.Paren):
+        return _conjuncts(node.this)
+    if isinstance(node, exp.And):
+        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+    return [node]
+
+
+_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+    exp.NullSafeEQ: exp.NullSafeEQ,
+}
+
+
+def _range_of(node: exp.Expression, schema: Schema, alias: str) -> tuple[str, tuple[Range, ...]] | None:
+    kind = type(node)
+    if kind in _FLIPPED:
+        left, right = node.this, node.args["expression"]
+        if isinstance(right, exp.Column):
+            left, right, kind = right, left, _FLIPPED[kind]
+        column = _column(left, schema, alias)
+        if column is None:
+            return None
+        value = _value(right, column[1])
+        if value is None:
+            return None
+        low = value if kind in (exp.EQ, exp.NullSafeEQ, exp.GT, exp.GTE) else None
+        high = value if kind in (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE) else None
+        return column[0], ((low, high),)
+    if isinstance(node, exp.Between):
+        column = _column(node.this, schema, alias)
+        if column is None:
+            return None
+        low, high = _value(node.args["low"], column[1]), _value(node.args["high"], column[1])
+        return None if low is None or high is None else (column[0], ((low, high),))
+    if isinstance(node, exp.In) and node.args.get("query") is None and node.expressions:
+        column = _column(node.this, schema, alias)
+        if column is None:
+            return None
+        values = [_value(part, column[1]) for part in node.expressions]
+        return None if any(v is None for v in values) else (column[0], tuple((v, v) for v in values))
+    return None
+
+
+def _column(node: exp.Expression, schema: Schema, alias: str) -> tuple[str, Type] | None:
+    if not isinstance(node, exp.Column) or (node.table and node.table.lower() != alias):
+        return None
+    found = schema.find(node.name)
+    return None if found is None else (found.name, found.type)
+
+
+def _value(node: exp.Expression, kind: Type) -> Any:
+    """A literal in the form bounds compare; None if it is not a plain literal of the column's kind."""
+    sign = 1
+    if isinstance(node, exp.Neg):
+        node, sign = node.this, -1
+    if isinstance(node, exp.Literal) and not node.is_string:
+        text = str(node.this)
+        if not re.fullmatch(r"\d+(\.\d+)?", text):
+            return None
+        number = sign * decimal.Decimal(text)
+        if kind.is_integer:
+            return int(number) if number == int(number) else None
+        if kind.name == "decimal":
+            return number
+        return float(number) if kind.name == "double" else None
+    if kind.name == "date":
+        return _date(node)
+    if kind.name == "string" and isinstance(node, exp.Literal) and node.is_string and "\\" not in str(node.this):
+        return str(node.this)
+    return None
+
+
+def _date(node: exp.Expression) -> int | None:
+    if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
+        node = node.this
+    if not (isinstance(node, exp.Literal) and node.is_string):
+        return None
+    text = str(node.this)
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return None
+    try:
+        return (dt.date.fromisoformat(text) - dt.date(1970, 1, 1)).days
+    except ValueError:
+        return None

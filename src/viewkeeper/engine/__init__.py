@@ -1,0 +1,9 @@
+"""PySpark: sessions on Apache Spark, Spark Connect and Sail, and frames in and out as Arrow.
+
+Only this package imports pyspark. One code path serves all engines: the Spark Connect DataFrame API they share.
+"""
+
+from viewkeeper.engine.engine import Engine, Frame, open_engine
+from viewkeeper.engine.settings import Settings
+
+__all__ = ["Engine", "Frame", "Settings", "open_engine"]

@@ -1,0 +1,267 @@
+"""The engine a database computes with: frames from files, Arrow and SQL, and their results.
+
+A frame is a PySpark DataFrame; nothing outside this package looks inside one. No state lives in the session: SQL
+text names its inputs as `{name}` and gets them as arguments.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.types import quote
+from viewkeeper.engine.java import has_java
+from viewkeeper.engine.literals import cut_expression, literal_filter
+from viewkeeper.engine.problems import translate
+from viewkeeper.engine.servers import local_server
+from viewkeeper.engine.settings import Settings
+from viewkeeper.errors import EngineError
+
+Frame: TypeAlias = Any
+
+SMALL = 100_000
+"""Rows up to which a result is handled on the driver."""
+
+DIRECT = 1_000
+"""Rows up to which Arrow data is sent with the query; more go through a scratch file."""
+
+logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, not printed twice
+
+_sessions: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
+_lock = threading.Lock()
+
+
+def open_engine(
+    choice: object, settings: Settings | None, spark_conf: dict[str, str], storage: dict[str, str]
+) -> Engine:
+    """The engine a user asked for: "spark", "sail", "sc://host:port", or a SparkSession."""
+    if isinstance(choice, str):
+        kind = choice.strip()
+        lowered = kind.lower()
+        if lowered == "spark" and not has_java():
+            print(
+                "viewkeeper: no Java 17 or newer was found, so the Sail engine is used instead of Apache Spark",
+                file=sys.stderr,
+            )
+            lowered = "sail"
+        if lowered in ("spark", "sail"):
+            return Engine(lowered, lowered, settings, spark_conf, storage)
+        if lowered.startswith("sc://"):
+            return Engine("spark", kind, settings, spark_conf, storage)
+        raise EngineError(
+            f"there is no engine '{choice}'", hint="use 'spark', 'sail', 'sc://host:port' or a SparkSession"
+        )
+    if hasattr(choice, "createDataFrame") and hasattr(choice, "sql"):
+        engine = Engine("spark", "given", settings, spark_conf, storage)
+        engine.given = choice
+        return engine
+    raise EngineError(
+        f"a {type(choice).__name__} is not an engine", hint="use 'spark', 'sail', 'sc://host:port' or a SparkSession"
+    )
+
+
+class Engine:
+    """A PySpark session under pinned settings. `kind` is "spark" or "sail"; remote endpoints count as spark."""
+
+    def __init__(
+        self, kind: str, where: str, settings: Settings | None, conf: dict[str, str], storage: dict[str, str]
+    ) -> None:
+        self.kind = kind
+        self.where = where
+        self.settings = settings or Settings(engine=kind)
+        self.conf = conf
+        self.storage = storage
+        self.given: Any = None
+        self.scratch = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine runs on this machine and so sees its files."""
+        return self.where in ("spark", "sail")
+
+    @property
+    def session(self) -> Any:
+        """The PySpark session; shared by all databases of this process with the same engine and settings."""
+        conf = {**self.settings.spark_conf(), **self.conf}
+        if self.given is not None:
+            for name, value in self.settings.spark_conf().items():
+                if self.given.conf.get(name, "") != value:
+                    self.given.conf.set(name, value)
+            return self.given
+        key = (self.where, tuple(sorted(conf.items())))
+        with _lock:
+            session = _sessions.get(key)
+            if session is None:
+                session = self._connect(conf)
+                _sessions[key] = session
+            return session
+
+    def _connect(self, conf: dict[str, str]) -> Any:
+        url = self.where
+        if self.is_local:
+            url = local_server(self.where, self.conf, self.storage)
+        try:
+            session = SparkSession.builder.remote(url).create()
+            for name, value in conf.items():
+                _set(session, name, value)
+            session.range(1).collect()
+        except PySparkException as problem:
+            raise translate(problem) from problem
+        except Exception as problem:
+            raise EngineError(
+                f"the engine at {url.split('/;')[0]} did not answer",
+                detail=str(problem).splitlines()[0][:300] if str(problem) else type(problem).__name__,
+                hint="check that a Spark Connect server is running there",
+            ) from problem
+        return session
+
+    def forget_session(self) -> None:
+        """Drops a lost session; the next use starts a new one with the same settings."""
+        with _lock:
+            for key in [key for key in _sessions if key[0] == self.where]:
+                del _sessions[key]
+
+    # frames -----------------------------------------------------------------------------------------------------
+
+    def files(self, paths: Sequence[str], schema: Schema, extra: str) -> Frame:
+        """The rows of Parquet files named one by one, with extra columns such as the weight."""
+        ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
+        names = [*schema.names, *(part.split()[0] for part in extra.split(", ") if part)]
+        reader = self.session.read.schema(ddl).option("recursiveFileLookup", "true")
+        return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in names]))
+
+    def outside(self, path: str, form: str, options: dict[str, str], ddl: str | None) -> Frame:
+        """A file of a user's: Parquet, CSV or JSON."""
+        reader = self.session.read.options(**options)
+        if ddl is not None:
+            reader = reader.schema(ddl)
+        return self._guard(lambda: reader.format(form).load(path))
+
+    def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
+        """Arrow rows as a frame: sent along when few, through a scratch file when many."""
+        ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
+        if table.num_rows > DIRECT and self.scratch:
+            path = os.path.join(self.scratch, f"{uuid.uuid4().hex}.parquet")
+            pq.write_table(table, path)
+            return self.files([path], schema, extra)
+        return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
+
+    def sql(self, text: str, **frames: Frame) -> Frame:
+        """A query over frames, which the text names as {name}; other braces are doubled by the caller."""
+        return self._guard(lambda: self.session.sql(text, **frames))
+
+    def bind(self, frame: Frame, keys: pa.Table, schema: Schema) -> Frame:
+        """The rows whose key columns equal (as GROUP BY has it) a row of `keys`: literals if few, else a broadcast."""
+        filters = literal_filter(keys, schema)
+        if filters is not None:
+            return frame.filter(filters)
+        renamed = Schema(tuple(Column(f"_vk_k{i}", column.type) for i, column in enumerate(schema)))
+        right = self.arrow(keys.rename_columns(renamed.names), renamed)
+        condition = " AND ".join(
+            f"{quote(column.name)} <=> {quote(key.name)}" for column, key in zip(schema, renamed, strict=True)
+        )
+        return frame.join(F.broadcast(right), F.expr(condition), "left_semi")
+
+    def in_key_ranges(self, frame: Frame, schema: Schema, names: Sequence[str], parts: int, rows: int) -> Frame:
+        """The frame sorted by key, with a column `_vk_part` that cuts it into about equal key ranges.
+
+        The cuts come from a sample of the first key column. One way for all engines: a range repartition is not kept
+        by every engine when it writes, a partition column is.
+        """
+        flat = [name for name in names if not schema.column(name).type.is_nested]
+        part: Any = F.lit(0)
+        if parts > 1 and flat:
+            first = schema.column(flat[0])
+            comparable = cut_expression(quote(first.name), first.type)
+            if comparable is not None:
+                sample = frame.sample(min(1.0, 60.0 * parts / max(rows, 1)), 7)
+                drawn = self.collect(sample.selectExpr(f"{comparable} AS _vk_cut"))["_vk_cut"].drop_null().to_pylist()
+                part = _cut_tree(F.expr(comparable), _cuts(drawn, parts))
+        columns = [F.col("_vk_part"), *(F.col(quote(name)) for name in flat)]
+        return self._guard(lambda: frame.withColumn("_vk_part", part).sort(*columns))
+
+    def union(self, frames: Sequence[Frame]) -> Frame:
+        """All rows of frames with the same columns, balanced so that plans stay shallow."""
+        level = list(frames)
+        while len(level) > 1:
+            level = [
+                level[i].unionAll(level[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)
+            ]
+        return level[0]
+
+    # results ----------------------------------------------------------------------------------------------------
+
+    def collect(self, frame: Frame) -> pa.Table:
+        """All rows of a frame, on the driver."""
+        return self._guard(frame.toArrow)
+
+    def collect_small(self, frame: Frame, limit: int = SMALL) -> pa.Table | None:
+        """All rows if there are at most `limit`, else None."""
+        table = self._guard(frame.limit(limit + 1).toArrow)
+        return table if table.num_rows <= limit else None
+
+    def columns(self, frame: Frame) -> list[tuple[str, str]]:
+        """Names and types of a frame, without running it."""
+        return self._guard(lambda: [(field.name, field.dataType.simpleString()) for field in frame.schema.fields])
+
+    def write(self, frame: Frame, path: str, partition: str | None = None) -> None:
+        """Writes a frame as Parquet files under a directory that must not exist yet, in parallel."""
+        writer = frame.write.mode("errorifexists")
+        if partition:
+            writer = writer.partitionBy(partition)
+        self._guard(lambda: writer.parquet(path))
+
+    def in_python(self, frame: Frame, work: Any, ddl: str) -> Frame:
+        """A frame passed through a Python function over Arrow record batches, on the workers."""
+        return self._guard(lambda: frame.mapInArrow(work, ddl))
+
+    def version(self) -> str:
+        """What answers: the engine and its version."""
+        return str(self._guard(lambda: self.session.version))
+
+    def _guard(self, action: Any) -> Any:
+        try:
+            return action()
+        except PySparkException as problem:
+            raise translate(problem) from problem
+        except Exception as problem:
+            if type(problem).__module__.startswith("grpc"):
+                raise translate(problem) from problem
+            raise
+
+
+def _set(session: Any, name: str, value: str) -> None:
+    try:
+        session.conf.set(name, value)
+    except PySparkException as problem:
+        raise EngineError(f"the engine refuses the setting {name} = {value}", detail=str(problem)[:300]) from problem
+
+
+def _cuts(drawn: list[Any], parts: int) -> list[Any]:
+    """At most parts - 1 cut values that divide a sample into about equal parts."""
+    drawn = sorted(drawn)
+    if not drawn:
+        return []
+    return sorted({drawn[min(len(drawn) - 1, len(drawn) * i // parts)] for i in range(1, parts)})
+
+
+def _cut_tree(column: Any, cuts: list[Any], first: int = 0) -> Any:
+    """The number of cuts at or below a column, as a balanced tree of comparisons."""
+    if not cuts:
+        return F.lit(first)
+    middle = len(cuts) // 2
+    return F.when(column < F.lit(cuts[middle]), _cut_tree(column, cuts[:middle], first)).otherwise(
+        _cut_tree(column, cuts[middle + 1 :], first + middle + 1)
+    )

@@ -1,0 +1,126 @@
+"""The local servers behind the engines: Apache Spark in a JVM, Sail in this process. One of each per process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from viewkeeper.errors import EngineError
+
+SAIL_STACK = "268435456"
+"""Sail overflows its stack on deep plans unless this is set before it starts."""
+
+_lock = threading.Lock()
+_addresses: dict[str, str] = {}
+
+
+def local_server(kind: str, conf: dict[str, str], storage: dict[str, str]) -> str:
+    """The Spark Connect address of the local server of a kind, started at first use."""
+    with _lock:
+        if kind not in _addresses:
+            _addresses[kind] = _start_sail(storage) if kind == "sail" else _start_spark(conf)
+        return _addresses[kind]
+
+
+def _start_sail(storage: dict[str, str]) -> str:
+    os.environ.setdefault("SAIL_RUNTIME__STACK_SIZE", SAIL_STACK)
+    os.environ.setdefault("RUST_LOG", "off")
+    for name, value in storage.items():
+        os.environ.setdefault(name.upper(), value)
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    host, port = server.listening_address
+    atexit.register(_quietly(server.stop))
+    return f"sc://{host}:{port}"
+
+
+def _start_spark(conf: dict[str, str]) -> str:
+    """Apache Spark with a Spark Connect endpoint on a port of its own, its log kept off the terminal.
+
+    The JVM is PySpark's own gateway: it ends when this process ends, however that happens.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession as Classic
+    from pyspark.sql.connect.session import SparkSession as Remote
+
+    port = _free_port()
+    options: dict[str, Any] = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "4g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+        "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "viewkeeper-warehouse"),
+        "spark.sql.debug.maxToStringFields": "200",
+        "spark.connect.session.manager.defaultSessionTimeout": "24h",
+        **conf,
+    }
+    log = os.path.join(tempfile.gettempdir(), f"viewkeeper-spark-{os.getpid()}.log")
+    try:
+        with _output_to(log):
+            Remote._start_connect_server("local[*]", options)
+    except Exception as problem:
+        raise EngineError(
+            "Apache Spark did not start",
+            detail=f"{problem}; its log is {log}",
+            hint="run `viewkeeper doctor`, or use engine='sail', which needs no Java",
+        ) from problem
+    classic = Classic._instantiatedSession
+
+    def stop() -> None:
+        if classic is not None:
+            classic.stop()
+        with contextlib.suppress(OSError):
+            os.unlink(log)
+
+    atexit.register(_quietly(stop))
+    token = os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")
+    return f"sc://localhost:{port}" + (f"/;token={token}" if token else "")  # a token goes unencrypted to localhost only
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _output_to(path: str) -> Iterator[None]:
+    """Sends what child processes started here print to a file, for as long as they live."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(kept[0], 1)
+        os.dup2(kept[1], 2)
+        for handle in (*kept, target):
+            os.close(handle)
+
+
+def _quietly(action: Any) -> Any:
+    """Runs at exit with nothing on the terminal: servers being stopped have nothing to tell a user."""
+
+    def run() -> None:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere), contextlib.suppress(Exception):
+            action()
+
+    return run

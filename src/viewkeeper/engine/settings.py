@@ -1,0 +1,39 @@
+"""What the ledger pins: the settings every query of a database runs under."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Engine settings that decide what a query means; fixed when the database is created."""
+
+    engine: str = "spark"
+    ansi: bool = True
+    time_zone: str = "UTC"
+    case_sensitive: bool = False
+    map_key_dedup: str = "EXCEPTION"
+
+    def to_json(self) -> dict[str, object]:
+        """For the ledger."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(body: dict[str, object]) -> Settings:
+        """The inverse of to_json."""
+        return Settings(**body)  # type: ignore[arg-type]
+
+    def spark_conf(self) -> dict[str, str]:
+        """The settings as Spark configuration."""
+        return {
+            "spark.sql.ansi.enabled": str(self.ansi).lower(),
+            "spark.sql.session.timeZone": self.time_zone,
+            "spark.sql.caseSensitive": str(self.case_sensitive).lower(),
+            "spark.sql.mapKeyDedupPolicy": self.map_key_dedup,
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+            "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+            "spark.sql.timestampType": "TIMESTAMP_LTZ",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+        }

@@ -1,0 +1,115 @@
+"""One tree of errors. Each says what is wrong, where, and what to type instead.
+
+The message is one sentence on what is wrong; `place` points into the user's text; `detail` adds facts; `hint` can
+be typed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """A spot in the text a user wrote: 1-based line and column, and how much to underline."""
+
+    text: str
+    line: int
+    column: int
+    length: int = 1
+
+    @staticmethod
+    def at(text: str, offset: int, length: int = 1) -> Place:
+        """The place of a character offset in a text."""
+        offset = max(0, min(offset, len(text)))
+        before = text[:offset]
+        line = before.count("\n") + 1
+        column = offset - (before.rfind("\n") + 1) + 1
+        return Place(text, line, column, max(1, length))
+
+    def __str__(self) -> str:
+        lines = self.text.split("\n")
+        source = lines[self.line - 1] if self.line <= len(lines) else ""
+        room = max(1, len(source) - self.column + 1)
+        mark = " " * (self.column - 1) + "^" * min(self.length, room)
+        return f"line {self.line}, column {self.column}:\n  {source}\n  {mark}"
+
+
+class ViewkeeperError(Exception):
+    """The root of everything Viewkeeper raises on purpose."""
+
+    def __init__(
+        self, message: str, *, detail: str | None = None, hint: str | None = None, place: Place | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.place = place
+        self.statement: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.statement is not None and self.statement[1] > 1:
+            number, count = self.statement
+            before = "the statements before it stand" if number > 1 else "nothing was changed"
+            parts.append(f"in statement {number} of {count} ({before})")
+        if self.place is not None:
+            parts.append(f"at {self.place}")
+        if self.detail:
+            parts.append(f"detail: {self.detail}")
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class SqlError(ViewkeeperError):
+    """SQL text that cannot be read, or names something wrongly."""
+
+
+class DatalogError(ViewkeeperError):
+    """A Datalog program that cannot be read, or is not safe or stratified."""
+
+
+class NotMaintainable(ViewkeeperError):
+    """A view that cannot be kept true by change."""
+
+
+class ConstraintViolation(ViewkeeperError):
+    """A PRIMARY KEY, UNIQUE, NOT NULL or length that a change would break."""
+
+
+class AssertionViolated(ViewkeeperError):
+    """An assertion that a change would break."""
+
+
+class RuleLoop(ViewkeeperError):
+    """Rules that keep triggering each other."""
+
+
+class Conflict(ViewkeeperError):
+    """Another transaction changed what this one has read."""
+
+
+class NotFound(ViewkeeperError):
+    """A table, row or epoch that is not there."""
+
+
+class AlreadyExists(ViewkeeperError):
+    """A name that is taken."""
+
+
+class TypeMismatch(ViewkeeperError):
+    """A value that does not fit its column, or a type that is not supported."""
+
+
+class StorageError(ViewkeeperError):
+    """The directory, disk or object store did not do what was asked."""
+
+
+class EngineError(ViewkeeperError):
+    """Spark or Sail failed, or is not there."""
+
+
+class SessionLost(EngineError):
+    """The engine forgot the session, for instance after a long idle time; a new one can be started."""

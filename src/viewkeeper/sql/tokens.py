@@ -1,0 +1,180 @@
+"""Tokens of SQL text with their places, and a cursor over them. Tokenised by sqlglot, read by us."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from viewkeeper.errors import Place, SqlError
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a text."""
+    try:
+        found = list(sqlglot.tokenize(text, dialect="spark"))
+    except SqlglotError as problem:
+        raise SqlError(f"the SQL text cannot be read: {str(problem).splitlines()[0]}", place=Place.at(text, 0)) from None
+    return [part for token in found for part in _single_words(text, token)]
+
+
+def _single_words(text: str, token: Token) -> list[Token]:
+    """A keyword of several words (PRIMARY KEY) as one token each."""
+    source = text[token.start : token.end + 1]
+    if source[:1] in "`'\"" or not re.fullmatch(r"\w+(\s+\w+)+", source):
+        return [token]
+    return [
+        Token(TokenType.VAR, word.group(), token.line, token.col, token.start + word.start(), token.start + word.end() - 1)
+        for word in re.finditer(r"\w+", source)
+    ]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: its tokens, within the whole text the user gave."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    @property
+    def start(self) -> int:
+        """Offset of its first letter."""
+        return int(self.tokens[0].start)
+
+    @property
+    def end(self) -> int:
+        """Offset after its last letter."""
+        return int(self.tokens[-1].end) + 1
+
+    @property
+    def sql(self) -> str:
+        """The statement's own text."""
+        return self.text[self.start : self.end]
+
+
+def split(text: str) -> list[Statement]:
+    """The statements of a text, separated by semicolons."""
+    statements: list[Statement] = []
+    current: list[Token] = []
+    for token in tokenize(text):
+        if token.token_type == TokenType.SEMICOLON:
+            if current:
+                statements.append(Statement(text, tuple(current)))
+            current = []
+        else:
+            current.append(token)
+    if current:
+        statements.append(Statement(text, tuple(current)))
+    return statements
+
+
+class Cursor:
+    """Reads a statement token by token."""
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self.tokens = statement.tokens
+        self.index = 0
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all tokens are read."""
+        return self.index >= len(self.tokens)
+
+    def word(self, ahead: int = 0) -> str:
+        """The token at the cursor in capitals; empty at the end, and for quoted names and strings."""
+        index = self.index + ahead
+        if index >= len(self.tokens):
+            return ""
+        token = self.tokens[index]
+        quoted = self.statement.text[token.start] in "`'\""
+        return "" if quoted else str(token.text).upper()
+
+    def accept(self, *words: str) -> bool:
+        """Reads these words if they come next."""
+        if all(self.word(i) == word for i, word in enumerate(words)):
+            self.index += len(words)
+            return True
+        return False
+
+    def expect(self, *words: str) -> None:
+        """Reads these words, or says that they are missing."""
+        for word in words:
+            if not self.accept(word):
+                raise self.error(f"expected {word} here")
+
+    def name(self, what: str) -> str:
+        """Reads an identifier."""
+        if self.at_end:
+            raise self.error(f"expected {what} at the end")
+        token = self.tokens[self.index]
+        first = self.statement.text[token.start]
+        if not (first == "`" or first.isalpha() or first == "_"):
+            raise self.error(f"expected {what} here")
+        self.index += 1
+        if self.word() == "." and self.index + 1 < len(self.tokens):
+            raise self.error("names have one part: there are no schemas or catalogs", back=0)
+        return str(token.text)
+
+    def skip_to(self, stops: Iterable[str]) -> tuple[int, int]:
+        """Moves to the first of these words outside brackets and CASE; the token range passed over."""
+        wanted = set(stops)
+        start = self.index
+        depth = cases = 0
+        while not self.at_end:
+            word = self.word()
+            if depth == 0 and cases == 0 and word in wanted:
+                break
+            if word in ("(", "["):
+                depth += 1
+            elif word in (")", "]"):
+                if depth == 0:
+                    break
+                depth -= 1
+            elif word == "CASE":
+                cases += 1
+            elif word == "END" and cases:
+                cases -= 1
+            self.index += 1
+        return start, self.index
+
+    def text_of(self, start: int, stop: int) -> str:
+        """The source text of a token range."""
+        if start >= stop:
+            return ""
+        return self.statement.text[self.tokens[start].start : self.tokens[stop - 1].end + 1]
+
+    def text_to(self, stops: Iterable[str], what: str) -> str:
+        """The source text up to one of these words; an error if there is none."""
+        start, stop = self.skip_to(stops)
+        if start == stop:
+            raise self.error(f"expected {what} here")
+        return self.text_of(start, stop)
+
+    def rest(self, what: str) -> str:
+        """The source text up to the end of the statement."""
+        start, self.index = self.index, len(self.tokens)
+        if start == self.index:
+            raise self.error(f"expected {what} at the end")
+        return self.text_of(start, self.index)
+
+    def finish(self) -> None:
+        """Says so if anything is left."""
+        if not self.at_end:
+            raise self.error(f"'{self.tokens[self.index].text}' is not expected here")
+
+    def place(self, index: int | None = None) -> Place:
+        """The place of a token, or of the end of the statement."""
+        at = self.index if index is None else index
+        if at >= len(self.tokens):
+            return Place.at(self.statement.text, self.statement.end)
+        token = self.tokens[at]
+        return Place.at(self.statement.text, token.start, token.end - token.start + 1)
+
+    def error(self, message: str, *, hint: str | None = None, back: int = 0) -> SqlError:
+        """An error at the cursor."""
+        return SqlError(message, place=self.place(self.index - back), hint=hint)

@@ -1,0 +1,150 @@
+"""Writing batches: immutable Parquet files of signed rows, sorted by key, each with its exact bounds.
+
+Small batches are written by the driver, large ones by the engine in parallel. Neither is visible to anyone until a
+ledger entry names the files.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.errors import StorageError
+from viewkeeper.store.bounds import measure
+from viewkeeper.store.faults import point
+from viewkeeper.store.state import DataFile
+from viewkeeper.store.storage import Storage
+
+FILE_ROWS = 100_000
+"""Rows per file: small enough that a few keys skip most of a relation."""
+
+STORED = f"{WEIGHT} bigint, {EPOCH} bigint"
+
+
+class BatchWriter:
+    """Writes files for one relation under one lease."""
+
+    def __init__(self, storage: Storage, engine: Engine, relation: str, schema: Schema, lease: str) -> None:
+        self.storage = storage
+        self.engine = engine
+        self.relation = relation
+        self.schema = schema
+        self.lease = lease
+
+    def _new_path(self, suffix: str) -> str:
+        return f"relations/{self.relation}/{self.lease}-{uuid.uuid4().hex}{suffix}"
+
+    def write_rows(self, rows: pa.Table, *, merged: bool = False) -> list[DataFile]:
+        """Signed rows from the driver; a merged file carries the epochs of its rows, a commit's own does not."""
+        if rows.num_rows == 0:
+            return []
+        if EPOCH not in rows.column_names:
+            rows = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
+        rows = sort_rows(rows, self.schema)
+        files = []
+        for start in range(0, rows.num_rows, FILE_ROWS):
+            part = rows.slice(start, FILE_ROWS)
+            sink = pa.BufferOutputStream()
+            pq.write_table(part, sink, compression="zstd", write_statistics=True)
+            data = sink.getvalue()
+            path = self._new_path(".parquet")
+            self.storage.write(path, data.to_pybytes(), "batch")
+            files.append(describe(part, self.schema, path, data.size, merged=merged))
+        return files
+
+    def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:
+        """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
+        directory = self._new_path("")
+        parts = max(1, -(-rows // FILE_ROWS))
+        ranged = self.engine.in_key_ranges(frame, self.schema, self.schema.sort_columns, parts, rows)
+        self.engine.write(ranged, self.storage.url(directory), partition="_vk_part")
+        point("batch-written")
+        return self._adopt(directory, merged=merged)
+
+    def _adopt(self, directory: str, *, merged: bool) -> list[DataFile]:
+        """The files the engine wrote, made durable, measured, and freed of its side files."""
+        listed = self.storage.list(directory)
+        data = sorted(item.path for item in listed if item.path.endswith(".parquet") and item.size)
+        self.storage.delete(item.path for item in listed if item.path not in set(data))
+        self.storage.sync(data)
+        point("batch-synced")
+        sizes = {item.path: item.size for item in listed}
+
+        def look(path: str) -> DataFile:
+            return describe(
+                read_file(self.storage, path, self.schema), self.schema, path, sizes[path], merged=merged
+            )
+
+        with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
+            return [file for file in pool.map(look, data) if file.rows]
+
+
+def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Rows in the order files keep: by key, NULLs last."""
+    names = [name for name in schema.sort_columns if not schema.column(name).type.is_nested]
+    if not names or rows.num_rows < 2:
+        return rows
+    order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
+    try:
+        return rows.take(order)
+    except pa.ArrowNotImplementedError:  # Arrow cannot take rows with maps; such a file just stays unsorted
+        return rows
+
+
+def describe(part: pa.Table, schema: Schema, path: str, size: int, *, merged: bool) -> DataFile:
+    """What the ledger keeps of a file."""
+    weights = pc.min_max(part[WEIGHT]).as_py()
+    epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py()
+    return DataFile(
+        path,
+        part.num_rows,
+        size,
+        weights["min"] or 0,
+        weights["max"] or 0,
+        measure(part, schema),
+        (epochs["min"] or 0) if merged else 0,
+        (epochs["max"] or 0) if merged else 0,
+        merged,
+    )
+
+
+def read_file(storage: Storage, path: str, schema: Schema) -> pa.Table:
+    """A whole file on the driver, in the stored schema."""
+    wanted = schema.stored_arrow
+    try:
+        if storage.local:
+            source: Any = storage.url(path)
+        else:
+            data = storage.read(path)
+            if data is None:
+                raise FileNotFoundError(path)
+            source = pa.BufferReader(data)
+        table = pq.ParquetFile(source).read(columns=wanted.names)
+    except (OSError, pa.ArrowInvalid) as problem:
+        raise StorageError(
+            f"the data file {path} {'is missing' if isinstance(problem, FileNotFoundError) else 'cannot be read'}",
+            detail=str(problem).splitlines()[0][:300],
+            hint="restore it from a backup; `viewkeeper doctor` lists all damaged and missing files",
+        ) from problem
+    return table.select(wanted.names).cast(wanted)
+
+
+def read_files(storage: Storage, files: Sequence[DataFile], schema: Schema) -> pa.Table:
+    """Small files on the driver as one table, every row with its epoch."""
+    parts = []
+    for file in files:
+        table = read_file(storage, file.path, schema)
+        if not file.merged:
+            numbers = pa.array([file.first_epoch] * table.num_rows, pa.int64())
+            table = table.set_column(table.num_columns - 1, pa.field(EPOCH, pa.int64()), numbers)
+        parts.append(table)
+    return pa.concat_tables(parts) if parts else schema.stored_arrow.empty_table()

@@ -1,0 +1,213 @@
+"""Exact typed bounds of a file's columns, and picking the files that may hold some keys or ranges.
+
+A bound is sound: a stored value is never outside it. Values are compared as plain Python values (dates as days,
+timestamps as microseconds), which order as Spark orders them; NULL and NaN are counted, not ordered. Long strings
+are cut, the upper one rounded up. A column without a bound may contain anything.
+"""
+
+from __future__ import annotations
+
+import bisect
+import decimal
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra.rows import NAN
+from viewkeeper.algebra.schema import Schema
+from viewkeeper.algebra.types import Type
+
+CUT = 48
+"""How many letters or bytes of a long value a bound keeps."""
+
+MANY = 64
+"""With more candidate keys than this inside a file's range, the file is taken without looking further."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a column of a file can hold. `low` and `high` are None when it holds no ordinary value."""
+
+    low: Any
+    high: Any
+    nulls: int
+    nans: int = 0
+
+    def may_hold(self, value: Any) -> bool:
+        """Whether the column may hold a value (None is NULL, NAN is NaN)."""
+        if value is None:
+            return self.nulls > 0
+        if value == NAN:
+            return self.nans > 0
+        return self.low is not None and self.low <= value <= self.high
+
+    def may_overlap(self, low: Any, high: Any) -> bool:
+        """Whether an ordinary value of the column may lie in a closed range; None is open."""
+        if self.low is None:
+            return False
+        return (low is None or self.high >= low) and (high is None or self.low <= high)
+
+
+def measure(table: pa.Table, schema: Schema) -> dict[str, Bound]:
+    """The bounds of an Arrow table's columns."""
+    found: dict[str, Bound] = {}
+    for column in schema:
+        bound = _measure_column(table.column(column.name), column.type)
+        if bound is not None:
+            found[column.name] = bound
+    return found
+
+
+def _measure_column(array: pa.ChunkedArray, kind: Type) -> Bound | None:
+    if kind.is_nested:
+        return None
+    nulls = array.null_count
+    plain = comparable_array(array, kind)
+    nans = 0
+    if kind.is_float:
+        is_nan = pc.is_nan(plain)
+        nans = pc.sum(is_nan).as_py() or 0
+        if nans:
+            plain = plain.filter(pc.fill_null(pc.invert(is_nan), False))
+    if len(plain) == plain.null_count:
+        return Bound(None, None, nulls, nans)
+    ends = pc.min_max(plain).as_py()
+    low, high = _cut_low(ends["min"]), _cut_high(ends["max"])
+    return None if high is None else Bound(low, high, nulls, nans)
+
+
+def comparable_array(array: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    """A column in the form bounds compare: dates and timestamps as integers."""
+    if kind.name == "date":
+        return array.cast(pa.int32())
+    if kind.name in ("timestamp", "timestamp_ntz"):
+        return array.cast(pa.int64())
+    if kind.name == "boolean":
+        return array.cast(pa.int8())
+    return array
+
+
+def comparable_rows(table: pa.Table, schema: Schema) -> list[tuple[Any, ...]]:
+    """Rows of keys in the form bounds compare; NaN as the NAN mark. Nested columns are left as None-free marks."""
+    columns: list[list[Any]] = []
+    for column in schema:
+        values = comparable_array(table.column(column.name), column.type).to_pylist()
+        if column.type.is_float:
+            values = [NAN if value is not None and math.isnan(value) else value for value in values]
+        columns.append(values)
+    return list(zip(*columns, strict=True))
+
+
+def _cut_low(value: Any) -> Any:
+    return value[:CUT] if isinstance(value, (str, bytes)) else value
+
+
+def _cut_high(value: Any) -> Any:
+    if not isinstance(value, (str, bytes)) or len(value) <= CUT:
+        return value
+    head = list(value[:CUT])
+    while head:
+        last = head.pop()
+        if isinstance(value, bytes):
+            if last < 255:
+                return bytes([*head, last + 1])
+        elif ord(last) < 0x10FFFF:
+            following = ord(last) + 1
+            return "".join([*head, chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)])
+    return None
+
+
+# the ledger's spelling -------------------------------------------------------------------------------------------
+
+
+def encode(bounds: Mapping[str, Bound], schema: Schema) -> dict[str, list[Any]]:
+    """Bounds as JSON: [low, high, nulls, nans] per column."""
+    out: dict[str, list[Any]] = {}
+    for name, bound in bounds.items():
+        kind = schema.column(name).type
+        out[name] = [_encode(bound.low, kind), _encode(bound.high, kind), bound.nulls, bound.nans]
+    return out
+
+
+def decode(body: Mapping[str, Sequence[Any]], schema: Schema) -> dict[str, Bound]:
+    """The inverse of encode."""
+    out: dict[str, Bound] = {}
+    for name, (low, high, nulls, nans) in body.items():
+        kind = schema.column(name).type
+        out[name] = Bound(_decode(low, kind), _decode(high, kind), nulls, nans)
+    return out
+
+
+def _encode(value: Any, kind: Type) -> Any:
+    if value is None:
+        return None
+    if kind.name == "binary":
+        return bytes(value).hex()
+    if kind.name == "decimal":
+        return str(value)
+    return repr(float(value)) if kind.is_float else value
+
+
+def _decode(value: Any, kind: Type) -> Any:
+    if value is None:
+        return None
+    if kind.name == "binary":
+        return bytes.fromhex(value)
+    if kind.name == "decimal":
+        return decimal.Decimal(value)
+    return float(value) if kind.is_float else value
+
+
+# picking ---------------------------------------------------------------------------------------------------------
+
+
+class Keys:
+    """Key values to look up, arranged for picking files: sorted by their first column."""
+
+    def __init__(self, table: pa.Table, schema: Schema) -> None:
+        """`table` has the key columns, `schema` their names and types, in the same order."""
+        self.schema = schema
+        self.table = table
+        usable = [column.name for column in schema if not column.type.is_nested]
+        self.names = usable
+        rows = comparable_rows(table.select(usable), schema.subset(usable)) if usable else []
+        special = [row for row in rows if row[0] is None or row[0] == NAN]
+        ordinary = [row for row in rows if not (row[0] is None or row[0] == NAN)]
+        self._special = special[:MANY]
+        self._too_many_special = len(special) > MANY
+        self._ordinary = sorted(ordinary, key=lambda row: row[0])
+        self._first = [row[0] for row in self._ordinary]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def may_be_in(self, bounds: Mapping[str, Bound]) -> bool:
+        """Whether a file with these bounds may hold one of the keys."""
+        if not self.names:
+            return True
+        first = bounds.get(self.names[0])
+        if first is None:
+            return True
+        candidates: list[tuple[Any, ...]] = []
+        if first.low is not None:
+            start = bisect.bisect_left(self._first, first.low)
+            stop = bisect.bisect_right(self._first, first.high)
+            if stop - start > MANY:
+                return True
+            candidates.extend(self._ordinary[start:stop])
+        if first.nulls or first.nans:
+            if self._too_many_special:
+                return True
+            candidates.extend(self._special)
+        return any(self._row_may_be_in(row, bounds) for row in candidates)
+
+    def _row_may_be_in(self, row: tuple[Any, ...], bounds: Mapping[str, Bound]) -> bool:
+        for name, value in zip(self.names, row, strict=True):
+            bound = bounds.get(name)
+            if bound is not None and not bound.may_hold(value):
+                return False
+        return True

@@ -1,0 +1,157 @@
+"""Compaction: the same contents in fewer, key-sorted files. Never makes an epoch.
+
+Every row keeps its epoch unless that is older than the promised history: then it moves up to the horizon, the oldest
+epoch anyone may still read, where rows that cancel each other vanish.
+
+    merge(F) = Σ over (row, max(epoch, horizon)) of the weights, zeros left out
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.algebra.types import quote
+from viewkeeper.engine.engine import Frame
+from viewkeeper.store.batch import FILE_ROWS, STORED, read_files
+from viewkeeper.store.faults import point
+from viewkeeper.store.state import DataFile, Relation
+from viewkeeper.store.storage import now
+from viewkeeper.store.store import LOCK, Store
+
+FAN = 12
+"""So many files of about the same size are merged into one."""
+
+DRIVER_ROWS = 300_000
+"""Up to so many rows are merged on the driver."""
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What compaction did to a relation."""
+
+    relation: str
+    files_before: int
+    files_after: int
+    rows_before: int
+    rows_after: int
+
+
+def tier(file: DataFile) -> int:
+    """Files of one tier differ in size by less than FAN times."""
+    return int(math.log(max(file.rows, 1), FAN))
+
+
+def compact_tiers(store: Store, names: Sequence[str]) -> None:
+    """Keeps the number of small files of the relations with these ids low; run after commits."""
+    for key in names:
+        relation = store.state.relations.get(key)
+        if relation is None or relation.dropped is not None:
+            continue
+        tiers: dict[int, list[DataFile]] = {}
+        for file in relation.files:
+            if file.rows < FILE_ROWS // 2:
+                tiers.setdefault(tier(file), []).append(file)
+        full = [files for _, files in sorted(tiers.items()) if len(files) >= FAN]
+        if full:
+            _replace(store, relation, full[0])
+
+
+def compact_relation(store: Store, relation: Relation) -> Compacted | None:
+    """Rewrites all of a relation into key-sorted files, if that helps."""
+    horizon = store.state.horizon(now())
+    files = relation.files
+    small = sum(file.rows < FILE_ROWS // 4 for file in files)
+    cancelling = any(file.low_weight < 0 and file.first_epoch <= horizon for file in files)
+    if small < 2 and not (cancelling and len(files) > 1):
+        return None
+    return _replace(store, relation, files)
+
+
+def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Compacted | None:
+    horizon = store.state.horizon(now())
+    rows = sum(file.rows for file in files)
+    writer = store.writer(relation)
+    if rows <= DRIVER_ROWS:
+        added = writer.write_rows(merge(read_files(store.storage, files, relation.schema), horizon), merged=True)
+    else:
+        frame = _merged_frame(store, relation.schema, files, horizon)
+        added = writer.write_frame(frame, rows, merged=True)
+    point("compact-written")
+    if not _swap(store, relation, files, added, horizon):
+        return None
+    point("compact-entered")
+    after = sum(file.rows for file in added)
+    return Compacted(relation.name, len(files), len(added), rows, after)
+
+
+def merge(rows: pa.Table, horizon: int) -> pa.Table:
+    """The law of compaction, on the driver."""
+    epochs = np.maximum(rows[EPOCH].to_numpy(), horizon)
+    columns = [name for name in rows.column_names if name not in (EPOCH, WEIGHT)]
+    lifted = rows.select(columns).append_column(pa.field(EPOCH, pa.int64()), pa.array(epochs))
+    net = consolidate(lifted.append_column(rows.schema.field(WEIGHT), rows[WEIGHT]))
+    return net.select([*columns, WEIGHT, EPOCH])
+
+
+def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horizon: int) -> Frame:
+    """The law of compaction, on the engine."""
+    engine, storage = store.engine, store.storage
+    frames: list[Frame] = []
+    merged = [storage.url(file.path) for file in files if file.merged]
+    if merged:
+        frames.append(engine.files(merged, schema, STORED))
+    by_epoch: dict[int, list[DataFile]] = {}
+    for file in files:
+        if not file.merged:
+            by_epoch.setdefault(file.first_epoch, []).append(file)
+    few: list[DataFile] = []
+    names = [quote(name) for name in schema.names]
+    for epoch, group in by_epoch.items():
+        if sum(file.rows for file in group) < FILE_ROWS:
+            few.extend(group)
+            continue
+        frame = engine.files([storage.url(file.path) for file in group], schema, STORED)
+        frames.append(frame.selectExpr(*names, WEIGHT, f"CAST({epoch} AS BIGINT) AS {EPOCH}"))
+    if few:
+        frames.append(engine.arrow(read_files(storage, few, schema), schema, STORED))
+    union = engine.union(frames)
+    lifted = union.selectExpr(*names, WEIGHT, f"greatest({EPOCH}, CAST({horizon} AS BIGINT)) AS {EPOCH}")
+    total = lifted.groupBy(*names, EPOCH).agg({WEIGHT: "sum"}).toDF(*schema.names, EPOCH, "_vk_total")
+    return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}", EPOCH)
+
+
+def _swap(
+    store: Store, relation: Relation, files: Sequence[DataFile], added: Sequence[DataFile], horizon: int
+) -> bool:
+    """Enters the replacement in the ledger, unless another process already replaced one of the files."""
+    paths = [file.path for file in files]
+    with store.storage.lock(LOCK):
+        while True:
+            state = store.refresh()
+            current = state.relations.get(relation.id)
+            there = {file.path for file in current.files} if current else set()
+            if not there.issuperset(paths) or store.lease.id in state.revoked:
+                store.storage.delete(file.path for file in added)
+                return False
+            entry = {
+                "kind": "maintenance",
+                "swapped": {
+                    relation.id: {
+                        "removed": paths,
+                        "added": [file.to_json(relation.schema) for file in added],
+                    }
+                },
+            }
+            if any(file.first_epoch < horizon for file in files):
+                entry["oldest"] = horizon  # type: ignore[assignment]
+            after = store.ledger.append(state, entry)
+            if after is not None:
+                store.state = after
+                return True

@@ -1,0 +1,126 @@
+"""Reading a relation at an epoch: files picked by bounds on the driver, then one frame of signed rows.
+
+The frame has the relation's columns and `_weight`, not consolidated. `consolidated` and `expanded` are the two ways
+on: the net rows with their weights, or plain rows with duplicates repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.algebra.types import quote
+from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.store.batch import STORED
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.state import DataFile
+from viewkeeper.store.storage import Storage
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a relation consists of at some moment: committed files, and what an open transaction adds."""
+
+    schema: Schema
+    files: tuple[DataFile, ...]
+    epoch: int
+    staged: tuple[DataFile, ...] = ()
+    rows: pa.Table | None = None
+
+    @property
+    def count(self) -> int:
+        """An upper bound of the rows to read."""
+        held = self.rows.num_rows if self.rows is not None else 0
+        return sum(file.rows for file in (*self.files, *self.staged)) + held
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The part of a source that may hold what is looked for."""
+
+    source: Source
+    files: tuple[DataFile, ...]
+    rows: pa.Table | None
+    total_files: int
+    keys: Keys | None = field(default=None, compare=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing needs to be read."""
+        return not self.files and not self.has_rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether an open transaction adds rows from the driver."""
+        return self.rows is not None and self.rows.num_rows > 0
+
+    @property
+    def has_deletions(self) -> bool:
+        """Whether any weight may be negative, so that rows may cancel."""
+        if any(file.low_weight < 0 for file in self.files):
+            return True
+        return self.rows is not None and any(weight < 0 for weight in self.rows[WEIGHT].to_pylist())
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether any weight may be other than one."""
+        if self.has_deletions or any(file.high_weight > 1 for file in self.files):
+            return True
+        return self.rows is not None and any(weight != 1 for weight in self.rows[WEIGHT].to_pylist())
+
+
+def pick(source: Source, keys: Keys | None = None, ranges: Ranges | None = None) -> Scan:
+    """Chooses files by their bounds: those that may hold a key, or a row inside the ranges."""
+    everything = (*source.files, *source.staged)
+    chosen = tuple(
+        file
+        for file in everything
+        if (keys is None or keys.may_be_in(file.bounds)) and (ranges is None or ranges.may_be_in(file.bounds))
+    )
+    return Scan(source, chosen, source.rows, len(everything), keys)
+
+
+def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
+    """The scan's rows as a frame of columns and `_weight`; only rows with one of the keys, if it has keys."""
+    schema = scan.source.schema
+    frames: list[Frame] = []
+    if scan.files:
+        frame = engine.files([storage.url(file.path) for file in scan.files], schema, STORED)
+        if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
+            frame = frame.filter(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}")
+        frames.append(frame.drop(EPOCH))
+    if scan.has_rows or not frames:
+        rows = scan.rows if scan.rows is not None else schema.signed_arrow.empty_table()
+        frames.append(engine.arrow(rows, schema, f"{WEIGHT} bigint"))
+    frame = engine.union(frames)
+    return frame if scan.keys is None else engine.bind(frame, scan.keys.table, scan.keys.schema)
+
+
+def consolidated(frame: Frame, schema: Schema) -> Frame:
+    """The net rows: every row once, with its weight, zeros left out. A GROUP BY."""
+    names = [quote(name) for name in schema.names]
+    total = frame.groupBy(*names).agg({WEIGHT: "sum"})
+    renamed = total.toDF(*schema.names, "_vk_total")
+    return renamed.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
+
+
+def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
+    """The scan's net rows with their weights, consolidated only where rows can cancel or repeat."""
+    frame = signed_frame(engine, storage, scan)
+    if scan.has_deletions or not scan.source.schema.is_set:
+        return consolidated(frame, scan.source.schema)
+    return frame
+
+
+def plain_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
+    """The scan's rows as a user sees them: no weights, duplicates repeated."""
+    frame = signed_frame(engine, storage, scan)
+    names = [quote(name) for name in scan.source.schema.names]
+    if scan.has_deletions:
+        frame = consolidated(frame, scan.source.schema)
+    if scan.has_repeats and not scan.source.schema.is_set:
+        frame = frame.selectExpr(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy")
+    return frame.selectExpr(*names)

@@ -1,0 +1,341 @@
+"""Bytes at paths: a local directory or an object-store prefix, with an exclusive, durable create.
+
+Local writes are fsynced here (no object-store library does that for local files); object stores go through obstore,
+whose conditional put gives the same exclusive create.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from viewkeeper.errors import StorageError
+from viewkeeper.store.faults import point
+
+
+LOCK_SECONDS = 5.0
+"""How long a writer queues on the advisory lock before it goes on without."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file found by listing."""
+
+    path: str
+    size: int
+    modified: float
+
+
+class Storage(Protocol):
+    """What the ledger and the batches need of a place."""
+
+    root: str
+    local: bool
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes at a path, or None."""
+
+    def create(self, path: str, data: bytes, mark: str) -> bool:
+        """Creates a path exclusively and durably; False if it exists. `mark` names its fault points."""
+
+    def write(self, path: str, data: bytes, mark: str) -> None:
+        """Writes a path durably: afterwards either all of it is there or nothing."""
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Makes files that the engine wrote durable."""
+
+    def list(self, prefix: str) -> list[Listed]:
+        """All files below a prefix."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Removes files; those already gone do not matter."""
+
+    def url(self, path: str) -> str:
+        """The path as the engine reads it."""
+
+    def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """An advisory lock on which writers queue; safety does not depend on it."""
+
+
+def open_storage(path: str, options: dict[str, str], durability: str) -> Storage:
+    """The storage at a directory or URL."""
+    if re.match(r"^[a-z][a-z0-9+.-]*://", path) and not path.startswith("file://"):
+        return ObjectStorage(path, options)
+    local = path.removeprefix("file://")
+    if any(letter in local for letter in "*?[]{}"):
+        raise StorageError(
+            f"the path {path!r} has one of the letters * ? [ ] {{ }}, which engines read as patterns",
+            hint="choose a directory name without them",
+        )
+    return LocalStorage(os.path.abspath(os.path.expanduser(local)), durability)
+
+
+def explain(problem: OSError, doing: str) -> StorageError:
+    """An operating-system error as ours."""
+    hints = {
+        errno.ENOSPC: "free some space, or run `viewkeeper vacuum`; nothing was changed",
+        errno.EDQUOT: "free some space, or run `viewkeeper vacuum`; nothing was changed",
+        errno.EFBIG: "a file-size limit is in force (ulimit -f); nothing was changed",
+        errno.EACCES: "check who owns the directory and its permissions",
+        errno.EPERM: "check who owns the directory and its permissions",
+        errno.EROFS: "the file system is read-only; use a directory that can be written",
+    }
+    where = f" ({problem.filename})" if problem.filename else ""
+    return StorageError(f"{doing} failed: {problem.strerror}{where}", hint=hints.get(problem.errno or 0))
+
+
+class LocalStorage:
+    """A directory."""
+
+    local = True
+
+    def __init__(self, root: str, durability: str) -> None:
+        self.root = root
+        self.durable = durability != "process"
+        self._held = 0
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            with open(self._full(path), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise explain(problem, f"reading {path}") from problem
+
+    def create(self, path: str, data: bytes, mark: str) -> bool:
+        target = self._full(path)
+        point(f"{mark}-before")
+        temporary = self._write_beside(target, data, mark)
+        try:
+            os.link(temporary, target)
+            point(f"{mark}-linked")
+            self._sync_directory(os.path.dirname(target))
+            point(f"{mark}-synced")
+            return True
+        except FileExistsError:
+            return False
+        except OSError as problem:
+            raise explain(problem, f"writing {path}") from problem
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+    def write(self, path: str, data: bytes, mark: str) -> None:
+        target = self._full(path)
+        point(f"{mark}-before")
+        temporary = self._write_beside(target, data, mark)
+        try:
+            os.replace(temporary, target)
+            self._sync_directory(os.path.dirname(target))
+        except OSError as problem:
+            raise explain(problem, f"writing {path}") from problem
+        point(f"{mark}-synced")
+
+    def _write_beside(self, target: str, data: bytes, mark: str) -> str:
+        directory = os.path.dirname(target)
+        temporary = os.path.join(directory, f".{os.path.basename(target)}.{uuid.uuid4().hex[:12]}.tmp")
+        try:
+            if not os.path.isdir(directory):
+                os.makedirs(directory, exist_ok=True)
+                self._sync_directory(os.path.dirname(directory))
+            with open(temporary, "wb") as file:
+                half = len(data) // 2
+                file.write(data[:half])
+                if "VIEWKEEPER_FAULT" in os.environ:
+                    file.flush()
+                    point(f"{mark}-half")
+                file.write(data[half:])
+                file.flush()
+                point(f"{mark}-written")
+                if self.durable:
+                    os.fsync(file.fileno())
+        except OSError as problem:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise explain(problem, f"writing {os.path.basename(target)}") from problem
+        return temporary
+
+    def _sync_directory(self, directory: str) -> None:
+        if not self.durable:
+            return
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        if not self.durable:
+            return
+        directories: set[str] = set()
+        for path in paths:
+            full = self._full(path)
+            handle = os.open(full, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            parent = os.path.dirname(full)
+            while len(parent) > len(self.root):
+                directories.add(parent)
+                parent = os.path.dirname(parent)
+        for directory in directories:
+            self._sync_directory(directory)
+
+    def list(self, prefix: str) -> list[Listed]:
+        found: list[Listed] = []
+        for directory, _, names in os.walk(self._full(prefix)):
+            for name in names:
+                full = os.path.join(directory, name)
+                with contextlib.suppress(FileNotFoundError):
+                    about = os.stat(full)
+                    found.append(Listed(os.path.relpath(full, self.root), about.st_size, about.st_mtime))
+        return found
+
+    def delete(self, paths: Iterable[str]) -> None:
+        parents: set[str] = set()
+        for path in paths:
+            full = self._full(path)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(full)
+            parents.add(os.path.dirname(full))
+        for parent in parents:
+            with contextlib.suppress(OSError):
+                os.removedirs(parent)
+
+    def url(self, path: str) -> str:
+        return self._full(path)
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        if self._held:
+            self._held += 1
+            try:
+                yield
+            finally:
+                self._held -= 1
+            return
+        try:
+            handle = os.open(self._full(name), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as problem:
+            raise explain(problem, "taking the write lock") from problem
+        try:
+            _wait_for(handle)
+            self._held += 1
+            yield
+        finally:
+            self._held -= 1
+            os.close(handle)
+
+
+class ObjectStorage:
+    """A prefix in an object store, through obstore."""
+
+    local = False
+
+    def __init__(self, url: str, options: dict[str, str]) -> None:
+        import obstore.store
+
+        self.root = url.rstrip("/")
+        try:
+            self._store: Any = obstore.store.from_url(self.root, config=options or None)
+        except Exception as problem:
+            raise StorageError(
+                f"the object store {url} cannot be used",
+                detail=str(problem),
+                hint="check the URL and storage_options (for S3: aws_region, aws_access_key_id, aws_endpoint ...)",
+            ) from problem
+
+    def read(self, path: str) -> bytes | None:
+        import obstore
+
+        try:
+            return bytes(obstore.get(self._store, path).bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as problem:
+            raise self._explain(problem, f"reading {path}") from problem
+
+    def create(self, path: str, data: bytes, mark: str) -> bool:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        point(f"{mark}-before")
+        try:
+            obstore.put(self._store, path, data, mode="create")
+        except (AlreadyExistsError, FileExistsError):
+            return False
+        except Exception as problem:
+            raise self._explain(problem, f"writing {path}") from problem
+        point(f"{mark}-synced")
+        return True
+
+    def write(self, path: str, data: bytes, mark: str) -> None:
+        import obstore
+
+        point(f"{mark}-before")
+        try:
+            obstore.put(self._store, path, data)
+        except Exception as problem:
+            raise self._explain(problem, f"writing {path}") from problem
+        point(f"{mark}-synced")
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """An object store answers a put when it is durable."""
+
+    def list(self, prefix: str) -> list[Listed]:
+        import obstore
+
+        try:
+            return [
+                Listed(str(meta["path"]), int(meta["size"]), meta["last_modified"].timestamp())
+                for batch in obstore.list(self._store, prefix=prefix)
+                for meta in batch
+            ]
+        except Exception as problem:
+            raise self._explain(problem, f"listing {prefix}") from problem
+
+    def delete(self, paths: Iterable[str]) -> None:
+        import obstore
+
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                obstore.delete(self._store, path)
+
+    def url(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        yield  # no advisory lock: the conditional put alone decides who wins
+
+    def _explain(self, problem: Exception, doing: str) -> StorageError:
+        return StorageError(f"{doing} failed in {self.root}", detail=str(problem).splitlines()[0][:300])
+
+
+def _wait_for(handle: int) -> None:
+    """Waits for its turn, but not for ever: a stopped process must not stop the others."""
+    until = time.monotonic() + LOCK_SECONDS
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.002)
+
+
+def now() -> float:
+    """Seconds since 1970, in one place."""
+    return time.time()

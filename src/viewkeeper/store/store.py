@@ -1,0 +1,95 @@
+"""An open store: the ledger's newest state, this handle's lease, and what is in use here."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any
+
+from viewkeeper.engine.engine import Engine
+from viewkeeper.engine.settings import Settings
+from viewkeeper.errors import StorageError
+from viewkeeper.store.batch import BatchWriter
+from viewkeeper.store.lease import Lease
+from viewkeeper.store.ledger import Ledger
+from viewkeeper.store.state import Relation, State
+from viewkeeper.store.storage import Storage, explain
+
+LOCK = "ledger/.lock"
+
+
+class Store:
+    """What transactions and readers share of one open database."""
+
+    def __init__(self, storage: Storage, engine: Engine, state: State) -> None:
+        self.storage = storage
+        self.engine = engine
+        self.ledger = Ledger(storage)
+        self.state = state
+        self.lease = Lease(storage, state.number)
+        self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def refresh(self) -> State:
+        """The newest state."""
+        self.state = self.ledger.refresh(self.state)
+        self.lease.advance(self._oldest_in_use())
+        return self.state
+
+    def _oldest_in_use(self) -> int:
+        return min([self.state.number, *(user.state.number for user in self._in_use)])
+
+    def tell_lease(self) -> None:
+        """Writes at once which states are still in use here."""
+        self.lease.advance(self._oldest_in_use(), at_once=True)
+
+    def use(self, user: Any) -> None:
+        """Remembers that an object with a `state` may still read that state's files."""
+        self._in_use.add(user)
+
+    def writer(self, relation: Relation) -> BatchWriter:
+        """Writes batches of a relation under this handle's lease."""
+        return BatchWriter(self.storage, self.engine, relation.id, relation.schema, self.lease.id)
+
+    def renew_lease(self) -> None:
+        """Takes a new lease after the old one was revoked."""
+        self.lease.close()
+        self.lease = Lease(self.storage, self.state.number)
+
+    def close(self) -> None:
+        """Gives the lease back."""
+        self.lease.close()
+
+
+def find_state(storage: Storage) -> State | None:
+    """The state of the database at a place; None if there is none yet."""
+    if storage.local and os.path.exists(storage.root):
+        _check_directory(storage.root)
+    return Ledger(storage).load()
+
+
+def _check_directory(root: str) -> None:
+    if not os.path.isdir(root):
+        raise StorageError(f"{root} is a file, not a database", hint="give a directory")
+    try:
+        names = os.listdir(root)
+    except OSError as problem:
+        raise explain(problem, f"opening {root}") from problem
+    if names and "ledger" not in names:
+        raise StorageError(
+            f"{root} is not a Viewkeeper database: it has files but no ledger",
+            hint="give an empty or new directory, or the directory of a database",
+        )
+
+
+def create_database(storage: Storage, settings: Settings, keep: float) -> State:
+    """Makes a new database, or opens the one that another process just made."""
+    if storage.local:
+        try:
+            os.makedirs(storage.url("ledger"), exist_ok=True)
+        except OSError as problem:
+            raise explain(problem, f"creating the database {storage.root}") from problem
+    ledger = Ledger(storage)
+    ledger.create(settings, keep)
+    state = ledger.load()
+    assert state is not None
+    return state

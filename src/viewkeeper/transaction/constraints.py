@@ -1,0 +1,142 @@
+"""Constraints: NOT NULL, lengths, PRIMARY KEY and UNIQUE, checked set-wise on the state after a statement.
+
+The state before is valid, so a key can only be broken by an inserted row, and only keys of inserted rows are looked
+up: after = before + Σ weights of the change, and it must not exceed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra.rows import row_tuples, take
+from viewkeeper.algebra.schema import WEIGHT, Key
+from viewkeeper.algebra.types import quote
+from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.errors import ConstraintViolation
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scan import Source, pick, signed_frame
+from viewkeeper.store.state import DataFile, Relation
+from viewkeeper.transaction.transaction import Transaction
+
+
+def check_rows(tx: Transaction, relation: Relation, change: pa.Table) -> None:
+    """Checks a net change held on the driver. Its deletions are known to exist."""
+    plus = pc.greater(change[WEIGHT], 0)
+    for column in relation.schema:
+        values = change[column.name]
+        if not column.nullable and values.null_count and pc.any(pc.and_(pc.is_null(values), plus)).as_py():
+            raise _null(relation, column.name)
+        if column.type.length is not None:
+            too_long = pc.greater(pc.utf8_length(values), column.type.length)
+            if pc.any(pc.and_(too_long, plus)).as_py():
+                raise _too_long(relation, column.name, values.filter(too_long)[0].as_py(), column.type.length)
+    for key in relation.schema.keys:
+        _check_key(tx, relation, key, change)
+
+
+def _check_key(tx: Transaction, relation: Relation, key: Key, change: pa.Table) -> None:
+    names = list(key.columns)
+    rows = row_tuples(change.select(names))
+    plus: dict[tuple[Any, ...], int] = {}
+    minus: dict[tuple[Any, ...], int] = {}
+    first: dict[tuple[Any, ...], int] = {}
+    for index, (row, weight) in enumerate(zip(rows, change[WEIGHT].to_pylist(), strict=True)):
+        if not key.primary and None in row:
+            continue
+        if weight > 0:
+            plus[row] = plus.get(row, 0) + weight
+            first.setdefault(row, index)
+        else:
+            minus[row] = minus.get(row, 0) - weight
+    unknown = []
+    for row, count in plus.items():
+        if count - minus.get(row, 0) > (1 if row not in minus else 0):
+            raise _duplicate(relation, key, row)
+        if row not in minus:
+            unknown.append(row)
+    if not unknown:
+        return
+    schema = relation.schema.subset(names)
+    keys = Keys(take(change.select(names), [first[row] for row in unknown]), schema)
+    there = tx.key_weights(relation, keys)
+    for row in unknown:
+        if there.get(row, 0) > 0:
+            raise _duplicate(relation, key, row)
+
+
+def check_files(tx: Transaction, relation: Relation, files: Sequence[DataFile]) -> None:
+    """Checks a change that was written as files, with the engine; its deletions are known to exist."""
+    engine, storage, schema = tx.store.engine, tx.store.storage, relation.schema
+    for column in schema:
+        if not column.nullable and any(
+            bound.nulls for file in files if (bound := file.bounds.get(column.name)) is not None
+        ):
+            raise _null(relation, column.name)
+    staged = Source(schema, (), tx.state.epoch, tuple(files))
+    for column in schema:
+        if not column.nullable and column.type.is_nested:
+            frame = signed_frame(engine, storage, pick(staged)).filter(f"{quote(column.name)} IS NULL")
+            if engine.collect(frame.limit(1)).num_rows:
+                raise _null(relation, column.name)
+        if column.type.length is not None:
+            frame = signed_frame(engine, storage, pick(staged)).filter(
+                f"length({quote(column.name)}) > {column.type.length}"
+            )
+            found = engine.collect(frame.select(quote(column.name)).limit(1))
+            if found.num_rows:
+                raise _too_long(relation, column.name, found.column(0)[0].as_py(), column.type.length)
+    for key in schema.keys:
+        _check_key_of_files(tx, relation, key, files)
+
+
+def _check_key_of_files(tx: Transaction, relation: Relation, key: Key, files: Sequence[DataFile]) -> None:
+    engine, storage = tx.store.engine, tx.store.storage
+    names = [quote(name) for name in key.columns]
+    before = tx.scan(relation, ranges=_span(key, files))
+    source = Source(before.source.schema, before.files, tx.state.epoch, tuple(files), before.rows)
+    frame = signed_frame(engine, storage, pick(source))
+    if not key.primary:
+        frame = frame.filter(" AND ".join(f"{name} IS NOT NULL" for name in names))
+    total = frame.groupBy(*names).agg({WEIGHT: "sum"}).toDF(*key.columns, "_vk_total")
+    broken = engine.collect(total.filter("_vk_total > 1").limit(1))
+    if broken.num_rows:
+        raise _duplicate(relation, key, row_tuples(broken.select(list(key.columns)))[0])
+
+
+def _span(key: Key, files: Sequence[DataFile]) -> Ranges:
+    """The range of the first key column over some files: other files cannot hold the same keys."""
+    name = key.columns[0]
+    bounds = [file.bounds.get(name) for file in files]
+    if not bounds or any(bound is None or bound.low is None or bound.nulls or bound.nans for bound in bounds):
+        return Ranges()
+    low = min(bound.low for bound in bounds if bound is not None)
+    high = max(bound.high for bound in bounds if bound is not None)
+    return Ranges(((name, ((low, high),)),))
+
+
+def _null(relation: Relation, column: str) -> ConstraintViolation:
+    key = relation.schema.primary_key
+    why = " (it is in the PRIMARY KEY)" if key is not None and column in key.columns else ""
+    return ConstraintViolation(
+        f"column '{column}' of {relation.name} cannot be NULL{why}", hint="give it a value, or declare it without NOT NULL"
+    )
+
+
+def _too_long(relation: Relation, column: str, value: str, length: int) -> ConstraintViolation:
+    shown = value if len(value) <= 60 else value[:57] + "..."
+    return ConstraintViolation(
+        f"{shown!r} is too long for column '{column}' of {relation.name}, which is VARCHAR({length})",
+        detail=f"it has {len(value)} letters",
+    )
+
+
+def _duplicate(relation: Relation, key: Key, row: tuple[Any, ...]) -> ConstraintViolation:
+    shown = ", ".join(f"{name} = {value!r}" for name, value in zip(key.columns, row, strict=True))
+    return ConstraintViolation(
+        f"{key} of {relation.name} is broken: there would be two rows with {shown}",
+        hint="change the key, or replace the row with upsert or MERGE",
+    )

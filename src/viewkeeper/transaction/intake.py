@@ -1,0 +1,210 @@
+"""Rows on their way in: from Python, Arrow, pandas, polars, Spark frames and files, to the table's types.
+
+Few rows are cast and made canonical on the driver, many by the engine; both raise for what does not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from viewkeeper.algebra.cast import can_store, cast_table
+from viewkeeper.algebra.rows import canonical
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import Type, parse_type, quote
+from viewkeeper.algebra.values import rows_to_arrow
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.errors import NotFound, TypeMismatch
+from viewkeeper.store.state import Relation
+from viewkeeper.store.store import Store
+
+
+def is_frame(rows: Any) -> bool:
+    """Whether rows are given as a Spark DataFrame."""
+    return type(rows).__module__.startswith("pyspark.") and hasattr(rows, "write")
+
+
+def rows_from(rows: Any, relation: Relation, zone: str) -> pa.Table:
+    """Rows given by a user, as canonical Arrow rows of the relation."""
+    schema = relation.schema
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    elif type(rows).__module__.startswith("pandas."):
+        rows = pa.Table.from_pandas(rows, preserve_index=False)
+    elif type(rows).__module__.startswith("polars."):
+        rows = rows.to_arrow()
+    if isinstance(rows, pa.Table):
+        table = cast_table(_by_name(rows, schema, relation.name), schema, relation.name, zone)
+    elif isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        raise TypeMismatch(
+            f"a {type(rows).__name__} is not a list of rows",
+            hint="give a list of tuples or dicts, an Arrow table, a pandas, polars or Spark DataFrame",
+        )
+    else:
+        table = rows_to_arrow(rows, schema, relation.name, zone)
+    return canonical(table, schema)
+
+
+def _by_name(table: pa.Table, schema: Schema, relation: str) -> pa.Table:
+    """The table's columns in the schema's order; names without regard to case, a missing one is NULL."""
+    order = match_names(table.column_names, schema, relation)
+    arrays = [pa.nulls(table.num_rows) if index is None else table.column(index) for index in order]
+    return pa.table(arrays, names=schema.names)
+
+
+def match_names(given: list[str], schema: Schema, relation: str) -> list[int | None]:
+    """For each column of the schema, the position of that name among those given."""
+    position: dict[str, int] = {}
+    for index, name in enumerate(given):
+        if schema.find(name) is None:
+            raise TypeMismatch(
+                f"there is a column '{name}' that {relation} does not have",
+                hint=f"its columns are {', '.join(schema.names)}",
+            )
+        position[name.lower()] = index
+    return [position.get(column.name.lower()) for column in schema]
+
+
+# the engine's way ---------------------------------------------------------------------------------------------------
+
+
+def store_frame(engine: Engine, frame: Frame, relation: Relation, *, text: bool = False) -> Frame:
+    """A frame with the relation's columns, in order, as its types, canonical. `text`: strings may become anything."""
+    schema = relation.schema
+    expressions = []
+    for (name, given), column in zip(engine.columns(frame), schema, strict=True):
+        source = quote(name)
+        expressions.append(f"{_canonical_text(_store_text(source, given, column, relation, text), column.type)} "
+                           f"AS {quote(column.name)}")
+    frame = frame.selectExpr(*expressions)
+    awkward = [
+        c for c in schema if c.type.is_nested and any(part.is_float or part.name == "map" for part in c.type.parts())
+    ]
+    if awkward:
+        frame = engine.in_python(frame, canonical_batches(schema), schema.ddl)
+    return frame
+
+
+def canonical_batches(schema: Schema) -> Any:
+    """A function over Arrow record batches that makes rows canonical, to run on the workers."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            table = cast_table(pa.Table.from_batches([batch]), schema, "the load", "UTC")
+            yield from canonical(table, schema).combine_chunks().to_batches()
+
+    return work
+
+
+def frame_by_name(engine: Engine, frame: Frame, relation: Relation) -> Frame:
+    """A frame's columns in the relation's order, by name."""
+    given = [name for name, _ in engine.columns(frame)]
+    order = match_names(given, relation.schema, relation.name)
+    picked = [
+        f"CAST(NULL AS {column.type.ddl}) AS {quote(column.name)}" if index is None else quote(given[index])
+        for index, column in zip(order, relation.schema, strict=True)
+    ]
+    return frame.selectExpr(*picked)
+
+
+def _store_text(source: str, given: str, column: Column, relation: Relation, text: bool) -> str:
+    kind = column.type
+    if given == kind.ddl:
+        return source
+    if given == "void":
+        return f"CAST({source} AS {kind.ddl})"
+    known = _known_type(given)
+    allowed = known is not None and can_store(known.arrow, kind)
+    if not allowed and not (text and given == "string" and not kind.is_nested):
+        raise TypeMismatch(
+            f"a {given.upper()} does not fit column '{column.name}' of {relation.name}, which is {kind}",
+            hint=f"write CAST(... AS {kind}) if that is what you mean",
+        )
+    cast = f"try_cast({source} AS {kind.ddl})"
+    broken = f"{source} IS NOT NULL AND {cast} IS NULL"
+    if kind.is_integer and known is not None and known.name in ("float", "double", "decimal"):
+        broken = f"({broken}) OR CAST({cast} AS DOUBLE) <> CAST({source} AS DOUBLE)"
+    problem = f"[CAST_INVALID_INPUT] a value does not fit column {column.name} of {relation.name}, which is {kind}: "
+    spelled = problem.replace("\\", "").replace("'", "")
+    value = f"coalesce(CAST({source} AS STRING), 'NULL')"
+    return f"CASE WHEN {broken} THEN CAST(raise_error(concat('{spelled}', {value})) AS {kind.ddl}) ELSE {cast} END"
+
+
+def _known_type(given: str) -> Type | None:
+    try:
+        return parse_type(given)
+    except TypeMismatch:
+        return None
+
+
+def _canonical_text(expression: str, kind: Type) -> str:
+    if not kind.is_float:
+        return expression
+    return (
+        f"CASE WHEN isnan({expression}) THEN CAST('NaN' AS {kind.ddl}) "
+        f"WHEN {expression} = 0 THEN CAST(0 AS {kind.ddl}) ELSE {expression} END"
+    )
+
+
+def signed_expression(frame: Frame, weight: int) -> Frame:
+    """Plain rows with one weight for all."""
+    return frame.selectExpr("*", f"CAST({weight} AS BIGINT) AS {WEIGHT}")
+
+
+# scratch ------------------------------------------------------------------------------------------------------------
+
+
+def materialise(store: Store, frame: Frame, schema: Schema, extra: str) -> tuple[Frame, int]:
+    """A frame computed once, into scratch files, so that later uses read instead of computing again."""
+    path = f"scratch/{store.lease.id}-{uuid.uuid4().hex}"
+    store.engine.write(frame, store.storage.url(path))
+    return adopt_scratch(store, path, schema, extra)
+
+
+def adopt_scratch(store: Store, path: str, schema: Schema, extra: str) -> tuple[Frame, int]:
+    """Scratch files as a frame, and how many rows they hold."""
+    files = [item.path for item in store.storage.list(path) if item.path.endswith(".parquet") and item.size]
+    if not files:
+        return store.engine.arrow(_empty(schema, extra), schema, extra), 0
+    if store.storage.local:
+        count = sum(pq.read_metadata(store.storage.url(file)).num_rows for file in files)
+    else:
+        count = -1
+    frame = store.engine.files([store.storage.url(file) for file in files], schema, extra)
+    return frame, count if count >= 0 else int(frame.count())
+
+
+def _empty(schema: Schema, extra: str) -> pa.Table:
+    return (schema.signed_arrow if extra else schema.arrow).empty_table()
+
+
+def outside_frame(store: Store, path: str, form: str | None, relation: Relation | None, options: Mapping[str, str]) -> tuple[Frame, str]:
+    """A user's file as a frame, and its format."""
+    form = form or _format_of(path)
+    if "://" not in path and not os.path.exists(path):
+        raise NotFound(f"there is no file {path}", hint="check the path; it is relative to the current directory")
+    settings = dict(options)
+    if form == "csv":
+        settings = {"header": "true", "mode": "FAILFAST", **settings}
+    full = path if "://" in path else os.path.abspath(path)
+    return store.engine.outside(full, form, settings, None), form
+
+
+def _format_of(path: str) -> str:
+    known = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+    ending = os.path.splitext(path.rstrip("/"))[1].lower()
+    if ending in known:
+        return known[ending]
+    if os.path.isdir(path):
+        inside = {os.path.splitext(name)[1].lower() for name in os.listdir(path)}
+        for suffix, form in known.items():
+            if suffix in inside:
+                return form
+    raise TypeMismatch(
+        f"the format of {path} is not known from its name", hint="say it: --format parquet|csv|json (format= in Python)"
+    )

@@ -1,0 +1,71 @@
+"""Queries over tables: the user's text with each table replaced by the frame it stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from viewkeeper.algebra.types import quote
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
+
+Resolve = Callable[[str, Place], Frame]
+
+
+def query_frame(
+    engine: Engine, query: str, whole: str, resolve: Resolve, given: Mapping[str, Frame] | None = None
+) -> Frame:
+    """The frame of a query. `resolve` gives the frame of a table; `given` names frames that are not tables."""
+    tree = parse_query(query, whole)
+    frames: dict[str, Frame] = {}
+    parts: list[str] = []
+    position = 0
+    for number, reference in enumerate(find_references(tree)):
+        if given is not None and reference.name in given:
+            frame = given[reference.name]
+        else:
+            frame = resolve(
+                reference.name, place_in(query, reference.start, reference.end - reference.start, whole)
+            )
+        name = f"_vk_{number}"
+        frames[name] = frame
+        parts.append(_braces(query[position : reference.start]))
+        alias = "" if reference.has_alias else f" AS {quote(reference.name)}"
+        parts.append("{" + name + "}" + alias)
+        position = reference.end
+    parts.append(_braces(query[position:]))
+    text = "".join(parts) if frames else query
+    try:
+        return engine.sql(text, **frames)
+    except ViewkeeperError as problem:
+        raise at_place(problem, whole) from problem
+
+
+def _braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+_UNKNOWN = (
+    re.compile(r"UNRESOLVED_COLUMN\S*\] A column, variable, or function parameter with name (.+?) cannot be resolved"),
+    re.compile(r'attribute ObjectName\(\[(.+?)\]\) is missing'),
+    re.compile(r"cannot resolve attribute: ObjectName\(\[(.+?)\]\)"),
+)
+
+
+def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
+    """An engine's complaint about the user's text, with its place there."""
+    for pattern in _UNKNOWN:
+        found = pattern.search(problem.message)
+        if found:
+            name = re.findall(r'`([^`]+)`|Identifier\("(.+?)"\)', found.group(1))[-1]
+            column = name[0] or name[1]
+            near = re.search(r"Did you mean one of the following\? \[(.+?)\]", problem.message)
+            hint = f"did you mean {near.group(1)}?".replace("_vk_target.", "") if near else "check the spelling; DESCRIBE table lists its columns"
+            return NotFound(f"there is no column '{column}'", place=place_of_name(column, whole), hint=hint)
+    if isinstance(problem, SqlError) or "invalid argument" in problem.message:
+        line = re.sub(r"^invalid argument: ", "", problem.message)
+        return SqlError(f"the engine cannot run this: {line}", place=problem.place, detail=problem.detail)
+    if isinstance(problem, TypeMismatch):
+        problem.message = re.sub(r"^\[CAST_INVALID_INPUT\] (?=a value)", "", problem.message)
+    return problem

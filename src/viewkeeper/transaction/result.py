@@ -1,0 +1,100 @@
+"""Results: what a query gives back, computed when first looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra.rows import schema_of_arrow
+from viewkeeper.algebra.types import Type
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.errors import EngineError, ViewkeeperError
+from viewkeeper.store.state import State
+from viewkeeper.transaction.change import Commit
+from viewkeeper.transaction.queries import at_place
+
+
+class Result:
+    """Rows with column names, and the commit of a statement that changed data."""
+
+    def __init__(
+        self,
+        *,
+        table: pa.Table | None = None,
+        frame: Frame | None = None,
+        engine: Engine | None = None,
+        state: State | None = None,
+        commit: Commit | None = None,
+        text: str = "",
+        count: int | None = None,
+    ) -> None:
+        self.commit = commit
+        self.state = state
+        self.count = count
+        self._table = table
+        self._frame = frame
+        self._engine = engine
+        self._text = text
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names in order."""
+        if self._table is None and self._frame is not None and self._engine is not None:
+            return [name for name, _ in self._engine.columns(self._frame)]
+        return list(self.arrow().column_names)
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table, duplicates repeated."""
+        if self._table is None:
+            if self._frame is None or self._engine is None:
+                self._table = pa.table({})
+            else:
+                try:
+                    self._table = self._engine.collect(self._frame)
+                except ViewkeeperError as problem:
+                    raise at_place(problem, self._text) from problem
+        return self._table
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as tuples, duplicates repeated. Maps and structs are dicts; timestamps are in UTC."""
+        table = self.arrow()
+        columns = []
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if pa.types.is_timestamp(field.type) and field.type.tz:
+                column = column.cast(pa.timestamp("us", "UTC"))
+            values = column.to_pylist()
+            if pa.types.is_nested(field.type):
+                kind = schema_of_arrow(pa.schema([field]))[0][1]
+                values = [_plain(value, kind) for value in values]
+            columns.append(values)
+        return list(zip(*columns, strict=True)) if columns else []
+
+    def pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.arrow().to_pandas()
+
+    def spark(self) -> Any:
+        """The rows as a Spark DataFrame, not yet computed."""
+        if self._frame is not None:
+            return self._frame
+        raise EngineError("this result was not made by the engine", hint="use rows(), arrow() or pandas()")
+
+    def __repr__(self) -> str:
+        if self.commit is not None:
+            return f"Result(epoch {self.commit.epoch})"
+        return f"Result({', '.join(self.columns)})" if self._frame is not None or self._table is not None else "Result()"
+
+
+def _plain(value: Any, kind: Type) -> Any:
+    """Nested values as people write them: maps as dicts."""
+    if value is None:
+        return None
+    if kind.name == "map" and kind.key is not None and kind.value is not None:
+        pairs = value.items() if isinstance(value, dict) else value
+        return {_plain(k, kind.key): _plain(v, kind.value) for k, v in pairs}
+    if kind.name == "array" and kind.element is not None:
+        return [_plain(part, kind.element) for part in value]
+    if kind.name == "struct":
+        return {name: _plain(value[name], part) for name, part in kind.fields}
+    return value

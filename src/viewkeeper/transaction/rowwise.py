@@ -1,0 +1,202 @@
+"""Changes given as rows: insert, delete by row, delete by key, upsert, and bulk loads."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewkeeper.algebra.rows import consolidate, row_tuples, signed, take
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import parse_type
+from viewkeeper.algebra.values import rows_to_arrow
+from viewkeeper.engine.engine import SMALL, Frame
+from viewkeeper.errors import ConstraintViolation, NotFound, ViewkeeperError
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scan import net_frame
+from viewkeeper.store.state import Relation
+from viewkeeper.transaction.constraints import check_files, check_rows
+from viewkeeper.transaction.intake import (
+    adopt_scratch,
+    frame_by_name,
+    is_frame,
+    materialise,
+    outside_frame,
+    rows_from,
+    signed_expression,
+    store_frame,
+)
+from viewkeeper.transaction.queries import at_place
+from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
+
+SIGNED = f"{WEIGHT} bigint"
+
+
+def insert_rows(tx: Transaction, relation: Relation, rows: Any) -> int:
+    """Inserts rows given in any of the forms a user may have them in."""
+    if is_frame(rows):
+        path = f"scratch/{tx.store.lease.id}-{uuid.uuid4().hex}"
+        tx.store.engine.write(rows, tx.store.storage.url(path))
+        given = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
+        frame, count = _scratch_as(tx, path, given)
+        ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation)
+        return change_by_frame(tx, relation, signed_expression(ordered, 1), count, schema_is_stored=False)
+    table = rows_from(rows, relation, tx.zone)
+    apply_rows(tx, relation, signed(table, 1))
+    return int(table.num_rows)
+
+
+def _scratch_as(tx: Transaction, path: str, given: list[tuple[str, str]]) -> tuple[Frame, int]:
+    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in given))
+    return adopt_scratch(tx.store, path, schema, "")
+
+
+def apply_rows(tx: Transaction, relation: Relation, change: pa.Table) -> pa.Table:
+    """Checks a change held on the driver and joins it to the transaction; gives its net."""
+    net = consolidate(change)
+    if net.num_rows:
+        tx.pending_of(relation)
+        check_rows(tx, relation, net)
+        tx.add_rows(relation, net)
+    return net
+
+
+def change_by_frame(
+    tx: Transaction, relation: Relation, frame: Frame, rows: int | None, *, schema_is_stored: bool = True
+) -> int:
+    """Checks a change given as a signed frame and joins it: on the driver if small, as files if large."""
+    engine = tx.store.engine
+    if rows is None or rows <= SMALL:
+        small = engine.collect_small(frame)
+        if small is not None:
+            apply_rows(tx, relation, conform(small, relation.schema, signed=True))
+            return int(small.num_rows)
+    if rows is None or schema_is_stored:
+        frame, rows = materialise(tx.store, frame, relation.schema, SIGNED)
+    files = tx.store.writer(relation).write_frame(with_no_epoch(frame), rows)
+    tx.pending_of(relation)
+    try:
+        check_files(tx, relation, files)
+    except ViewkeeperError:
+        tx.store.storage.delete(file.path for file in files)
+        raise
+    tx.add_files(relation, files)
+    return sum(file.rows for file in files)
+
+
+def delete_rows(tx: Transaction, relation: Relation, rows: Any, missing: str) -> int:
+    """Deletes as many copies of each row as are given. A row that is not there is an error, or ignored."""
+    wanted = consolidate(signed(rows_from(rows, relation, tx.zone), 1))
+    if wanted.num_rows == 0:
+        return 0
+    key = relation.schema.primary_key
+    names = list(key.columns) if key else [c.name for c in relation.schema if not c.type.is_nested]
+    keys = Keys(_distinct(wanted.select(names or relation.schema.names)), relation.schema.subset(names or relation.schema.names))
+    there = tx.rows_with(relation, keys) if names else _all_rows(tx, relation)
+    plain = there.drop_columns([WEIGHT])
+    held = dict(zip(row_tuples(plain), there[WEIGHT].to_pylist(), strict=True))
+    asked = row_tuples(wanted.drop_columns([WEIGHT]))
+    amounts = []
+    for row, count in zip(asked, wanted[WEIGHT].to_pylist(), strict=True):
+        present = held.get(row, 0)
+        if present < count and missing != "ignore":
+            raise not_there(relation, row, count, present)
+        amounts.append(-min(count, present))
+    change = wanted.set_column(wanted.num_columns - 1, pa.field(WEIGHT, pa.int64()), pa.array(amounts, pa.int64()))
+    apply_rows(tx, relation, change)
+    return -sum(amounts)
+
+
+def _all_rows(tx: Transaction, relation: Relation) -> pa.Table:
+    """The net rows of a relation none of whose columns can be looked up: all of them."""
+    frame = net_frame(tx.store.engine, tx.store.storage, tx.scan(relation))
+    return conform(tx.store.engine.collect(frame), relation.schema, signed=True)
+
+
+def _distinct(table: pa.Table) -> pa.Table:
+    return consolidate(signed(table, 1)).drop_columns([WEIGHT])
+
+
+def not_there(relation: Relation, row: tuple[Any, ...], asked: int, present: int) -> NotFound:
+    """The error for deleting a row that is not there."""
+    shown = ", ".join(repr(value) for value in row)
+    if present:
+        return NotFound(
+            f"{asked} copies of the row ({shown}) were to be deleted from {relation.name}, there are {present}",
+            hint="delete fewer, or pass missing='ignore'",
+        )
+    return NotFound(
+        f"the row ({shown}) is not in {relation.name}", hint="check its values, or pass missing='ignore'"
+    )
+
+
+def delete_by_key(tx: Transaction, relation: Relation, keys: Any, missing: str) -> int:
+    """Deletes the rows with some primary keys."""
+    table = _keys_from(tx, relation, keys)
+    there = tx.rows_with(relation, Keys(_distinct(table), relation.schema.subset(table.column_names)))
+    held = set(row_tuples(there.select(table.column_names)))
+    for row in row_tuples(table):
+        if row not in held and missing != "ignore":
+            shown = ", ".join(f"{n} = {v!r}" for n, v in zip(table.column_names, row, strict=True))
+            raise NotFound(f"there is no row with {shown} in {relation.name}", hint="pass missing='ignore' if that is fine")
+    apply_rows(tx, relation, _negated(there))
+    return int(there.num_rows)
+
+
+def upsert(tx: Transaction, relation: Relation, rows: Any) -> int:
+    """Inserts rows, replacing those with the same primary key."""
+    key = _primary_key(relation)
+    table = rows_from(rows, relation, tx.zone)
+    if table.num_rows == 0:
+        return 0
+    names = list(key)
+    given = row_tuples(table.select(names))
+    last = {row: index for index, row in enumerate(given)}
+    table = take(table, sorted(last.values()))
+    keys = Keys(table.select(names), relation.schema.subset(names))
+    there = tx.rows_with(relation, keys)
+    apply_rows(tx, relation, pa.concat_tables([_negated(there), signed(table, 1)]))
+    return int(table.num_rows)
+
+
+def _negated(change: pa.Table) -> pa.Table:
+    weights = pa.array(-change[WEIGHT].to_numpy().astype(np.int64), pa.int64())
+    return change.set_column(change.num_columns - 1, pa.field(WEIGHT, pa.int64()), weights)
+
+
+def _primary_key(relation: Relation) -> tuple[str, ...]:
+    key = relation.schema.primary_key
+    if key is None:
+        raise ConstraintViolation(
+            f"{relation.name} has no PRIMARY KEY", hint="use insert and delete with whole rows, or declare a key"
+        )
+    return key.columns
+
+
+def _keys_from(tx: Transaction, relation: Relation, keys: Any) -> pa.Table:
+    names = _primary_key(relation)
+    schema = relation.schema.subset(names)
+    if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes, Mapping, pa.Table)):
+        listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
+        return rows_to_arrow(listed, schema, relation.name, tx.zone)
+    return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
+
+
+def load_file(
+    tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]
+) -> int:
+    """Loads a Parquet, CSV or JSON file (or a directory of them), set-wise, by the engine."""
+    engine = tx.store.engine
+    frame, form = outside_frame(tx.store, path, form, relation, options)
+    try:
+        ordered = store_frame(engine, frame_by_name(engine, frame, relation), relation, text=form == "csv")
+        signed_rows = signed_expression(ordered, 1)
+        if form == "parquet" and not any(c.type.is_nested for c in relation.schema):
+            rows = int(frame.count())  # from the footers: cheap, and the file can be read twice
+            return change_by_frame(tx, relation, signed_rows, rows, schema_is_stored=False)
+        return change_by_frame(tx, relation, signed_rows, None)
+    except ViewkeeperError as problem:
+        raise at_place(problem, path) from problem
