@@ -1,7 +1,7 @@
 """Viewkeeper keeps views exactly true while their tables change, on Spark.
 
-    import viewkeeper as vk
-    db = vk.connect("lake")
+import viewkeeper as vk
+db = vk.connect("lake")
 """
 
 from importlib.metadata import version as _version

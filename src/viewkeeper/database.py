@@ -27,7 +27,7 @@ from viewkeeper.errors import (
     TypeMismatch,
     ViewkeeperError,
 )
-from viewkeeper.sql import statements as sql
+from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.scan import Source, pick, plain_frame
@@ -140,7 +140,7 @@ class Database:
             raise StorageError("the database is closed", hint="connect again: viewkeeper.connect(path)")
         return self._open
 
-    # life ---------------------------------------------------------------------------------------------------------
+    # life ----------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Closes the database; a transaction that is still open is rolled back. Closing twice is fine."""
@@ -157,7 +157,9 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -170,7 +172,7 @@ class Database:
         """The newest epoch."""
         return self._store.refresh().epoch
 
-    # SQL ----------------------------------------------------------------------------------------------------------
+    # SQL -----------------------------------------------------------------------------------------
 
     def sql(self, text: str, dialect: str = "spark") -> Result:
         """Runs one or several statements and gives the last result.
@@ -190,15 +192,15 @@ class Database:
         return result
 
     def _statement(self, statement: Statement) -> Result:
-        parsed = sql.parse(statement)
+        parsed = syntax.parse(statement)
         match parsed:
-            case sql.Control():
+            case syntax.Control():
                 return self._control(parsed, statement)
-            case sql.Show():
+            case syntax.Show():
                 return self._show(parsed)
-            case sql.Describe():
+            case syntax.Describe():
                 return Result(table=self.table(parsed.name).describe())
-            case sql.Select():
+            case syntax.Select():
                 current = self._current()
                 if current is not None and parsed.epoch is None:
                     return current.select(parsed.query, statement.text)
@@ -213,7 +215,7 @@ class Database:
         current: Transaction | None = getattr(self._local, "transaction", None)
         return current
 
-    def _control(self, control: sql.Control, statement: Statement) -> Result:
+    def _control(self, control: syntax.Control, statement: Statement) -> Result:
         current = self._current()
         place = Place.at(statement.text, statement.start, len(control.word))
         if control.word == "BEGIN":
@@ -229,7 +231,7 @@ class Database:
             return Result()
         return Result(commit=current.commit())
 
-    def _select(self, parsed: sql.Select, text: str) -> Result:
+    def _select(self, parsed: syntax.Select, text: str) -> Result:
         store = self._store
         state = store.refresh()
         if parsed.epoch is not None:
@@ -253,7 +255,7 @@ class Database:
         store = self._store
         return plain_frame(store.engine, store.storage, pick(Source(relation.schema, relation.files_at(epoch), epoch)))
 
-    def _show(self, show: sql.Show) -> Result:
+    def _show(self, show: syntax.Show) -> Result:
         if show.what == "COMMITS":
             rows = self.history()
             return Result(
@@ -276,7 +278,7 @@ class Database:
             )
         )
 
-    # transactions ---------------------------------------------------------------------------------------------------
+    # transactions --------------------------------------------------------------------------------
 
     def transaction(self) -> Transaction:
         """A transaction: commits at the end of a `with` block, rolls back on an exception."""
@@ -314,7 +316,7 @@ class Database:
             self._store.engine.forget_session()
             return action()
 
-    # relations --------------------------------------------------------------------------------------------------------
+    # relations -----------------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
         """A table by name."""
@@ -360,7 +362,7 @@ class Database:
                 found.append(_history_row(entry, names))
         return found
 
-    # upkeep -----------------------------------------------------------------------------------------------------------
+    # upkeep --------------------------------------------------------------------------------------
 
     def compact(self, name: str | None = None) -> list[Compacted]:
         """Rewrites tables into fewer, key-sorted files. Changes no contents and makes no epoch."""
@@ -408,7 +410,9 @@ class Table:
         state = self._db._store.refresh()
         schema = self._relation(state).schema
         keys = {
-            column.name: ", ".join("PRIMARY KEY" if key.primary else "UNIQUE" for key in schema.keys if column.name in key.columns)
+            column.name: ", ".join(
+                "PRIMARY KEY" if key.primary else "UNIQUE" for key in schema.keys if column.name in key.columns
+            )
             for column in schema
         }
         return pa.table(
@@ -432,7 +436,9 @@ class Table:
         plain = {file.first_epoch for file in relation.files if not file.merged}
         merged = [file for file in relation.files if file.merged and file.last_epoch > since]
         if merged:
-            frame = store.engine.files([store.storage.url(f.path) for f in merged], relation.schema, f"_weight bigint, {EPOCH} bigint")
+            frame = store.engine.files(
+                [store.storage.url(f.path) for f in merged], relation.schema, f"_weight bigint, {EPOCH} bigint"
+            )
             plain |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
         for epoch in sorted(number for number in plain if number > since):
             yield epoch, self._change_at(store, relation, epoch)
@@ -462,7 +468,9 @@ class Transaction:
     def __enter__(self) -> Transaction:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._gathered is None:
             return
         if error is None:
@@ -476,19 +484,19 @@ class Transaction:
         parts = split(text)
         for number, statement in enumerate(parts, start=1):
             try:
-                parsed = sql.parse(statement)
-                if isinstance(parsed, sql.Control):
+                parsed = syntax.parse(statement)
+                if isinstance(parsed, syntax.Control):
                     raise SqlError(
                         f"{parsed.word} cannot stand inside a transaction object",
                         place=Place.at(text, statement.start, len(parsed.word)),
                         hint="use tx.commit() or tx.rollback(), or leave the with block",
                     )
-                if isinstance(parsed, sql.Select):
+                if isinstance(parsed, syntax.Select):
                     if parsed.epoch is not None:
                         result = self._db._select(parsed, statement.text)
                     else:
                         result = self.select(parsed.query, statement.text)
-                elif isinstance(parsed, (sql.Show, sql.Describe)):
+                elif isinstance(parsed, (syntax.Show, syntax.Describe)):
                     result = self._db._statement(statement)
                 else:
                     result = self.run(parsed, statement.text)
@@ -504,7 +512,7 @@ class Transaction:
         result.arrow()
         return result
 
-    def run(self, parsed: sql.Parsed, text: str) -> Result:
+    def run(self, parsed: syntax.Parsed, text: str) -> Result:
         """A changing statement, already parsed."""
         return Result(count=statements.run(self._tx, parsed, text))
 
@@ -566,7 +574,18 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str]) -> dict[str, A
     }
 
 
-_UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400, "week": 604800}
+_UNITS = {
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hour": 3600,
+    "d": 86400,
+    "day": 86400,
+    "week": 604800,
+}
 
 
 def seconds(span: str | float) -> float:
@@ -576,5 +595,7 @@ def seconds(span: str | float) -> float:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(span).lower())
     unit = found.group(2) if found else ""
     if found is None or (unit not in _UNITS and unit + "s" not in _UNITS):
-        raise SqlError(f"'{span}' is not a span of time", hint="write for instance '30 seconds', '5 minutes' or '7 days'")
+        raise SqlError(
+            f"'{span}' is not a span of time", hint="write for instance '30 seconds', '5 minutes' or '7 days'"
+        )
     return float(found.group(1)) * _UNITS[unit if unit in _UNITS else unit + "s"]

@@ -91,9 +91,7 @@ def _hashable_column(column: pa.ChunkedArray) -> list[Any]:
 
 def signed(table: pa.Table, weight: int) -> pa.Table:
     """Plain rows with one weight for all."""
-    return table.append_column(
-        pa.field(WEIGHT, pa.int64()), pa.array(np.full(table.num_rows, weight, dtype=np.int64))
-    )
+    return table.append_column(pa.field(WEIGHT, pa.int64()), pa.array(np.full(table.num_rows, weight, dtype=np.int64)))
 
 
 def consolidate(table: pa.Table) -> pa.Table:
@@ -107,9 +105,15 @@ def consolidate(table: pa.Table) -> pa.Table:
     plain = table.rename_columns([*numbered, "w"]).combine_chunks()
     grouped = plain.group_by(numbered, use_threads=False).aggregate([("w", "sum")])
     grouped = grouped.filter(pc.not_equal(grouped["w_sum"], 0))
-    return grouped.select([*numbered, "w_sum"]).cast(
-        pa.schema([pa.field(f"c{i}", table.schema.field(i).type) for i in range(len(names))] + [("w_sum", pa.int64())])
-    ).rename_columns([*names, WEIGHT])
+    return (
+        grouped.select([*numbered, "w_sum"])
+        .cast(
+            pa.schema(
+                [pa.field(f"c{i}", table.schema.field(i).type) for i in range(len(names))] + [("w_sum", pa.int64())]
+            )
+        )
+        .rename_columns([*names, WEIGHT])
+    )
 
 
 def _consolidate_nested(table: pa.Table) -> pa.Table:

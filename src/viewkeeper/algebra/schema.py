@@ -111,9 +111,7 @@ class Schema:
     def to_json(self) -> dict[str, object]:
         """For the ledger."""
         return {
-            "columns": [
-                {"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in self.columns
-            ],
+            "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in self.columns],
             "keys": [{"columns": list(key.columns), "primary": key.primary} for key in self.keys],
         }
 
@@ -160,9 +158,7 @@ def make_schema(columns: Iterable[Column], keys: Iterable[Key]) -> Schema:
     if sum(key.primary for key in checked) > 1:
         raise SqlError("a table has at most one PRIMARY KEY", hint="declare the others UNIQUE")
     primary = {name for key in checked if key.primary for name in key.columns}
-    final = tuple(
-        Column(c.name, c.type, nullable=False) if c.name in primary else c for c in listed
-    )
+    final = tuple(Column(c.name, c.type, nullable=False) if c.name in primary else c for c in listed)
     return Schema(final, tuple(dict.fromkeys(checked)))
 
 

@@ -306,9 +306,7 @@ _FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (lambda kind: pa.types.is_float32(kind) or pa.types.is_float16(kind), "float"),
     (pa.types.is_float64, "double"),
     (
-        lambda kind: (
-            pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-        ),
+        lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
         "string",
     ),
     (

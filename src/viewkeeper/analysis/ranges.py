@@ -48,7 +48,7 @@ class Ranges:
         return True
 
 
-def ranges_of(condition: exp.Expression, schema: Schema, alias: str) -> Ranges:
+def ranges_of(condition: exp.Expr, schema: Schema, alias: str) -> Ranges:
     """The ranges that a condition on a table's rows implies."""
     found = []
     for conjunct in _conjuncts(condition):
@@ -58,7 +58,7 @@ def ranges_of(condition: exp.Expression, schema: Schema, alias: str) -> Ranges:
     return Ranges(tuple(found))
 
 
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Paren):
         return _conjuncts(node.this)
     if isinstance(node, exp.And):
@@ -66,7 +66,7 @@ def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
-_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
@@ -76,7 +76,7 @@ _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
 }
 
 
-def _range_of(node: exp.Expression, schema: Schema, alias: str) -> tuple[str, tuple[Range, ...]] | None:
+def _range_of(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, tuple[Range, ...]] | None:
     kind = type(node)
     if kind in _FLIPPED:
         left, right = node.this, node.args["expression"]
@@ -106,14 +106,14 @@ def _range_of(node: exp.Expression, schema: Schema, alias: str) -> tuple[str, tu
     return None
 
 
-def _column(node: exp.Expression, schema: Schema, alias: str) -> tuple[str, Type] | None:
+def _column(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, Type] | None:
     if not isinstance(node, exp.Column) or (node.table and node.table.lower() != alias):
         return None
     found = schema.find(node.name)
     return None if found is None else (found.name, found.type)
 
 
-def _value(node: exp.Expression, kind: Type) -> Any:
+def _value(node: exp.Expr, kind: Type) -> Any:
     """A literal in the form bounds compare; None if it is not a plain literal of the column's kind."""
     sign = 1
     if isinstance(node, exp.Neg):
@@ -135,7 +135,7 @@ def _value(node: exp.Expression, kind: Type) -> Any:
     return None
 
 
-def _date(node: exp.Expression) -> int | None:
+def _date(node: exp.Expr) -> int | None:
     if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
         node = node.this
     if not (isinstance(node, exp.Literal) and node.is_string):

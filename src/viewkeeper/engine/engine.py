@@ -133,7 +133,7 @@ class Engine:
             for key in [key for key in _sessions if key[0] == self.where]:
                 del _sessions[key]
 
-    # frames -----------------------------------------------------------------------------------------------------
+    # frames --------------------------------------------------------------------------------------
 
     def files(self, paths: Sequence[str], schema: Schema, extra: str) -> Frame:
         """The rows of Parquet files named one by one, with extra columns such as the weight."""
@@ -201,7 +201,7 @@ class Engine:
             ]
         return level[0]
 
-    # results ----------------------------------------------------------------------------------------------------
+    # results -------------------------------------------------------------------------------------
 
     def collect(self, frame: Frame) -> pa.Table:
         """All rows of a frame, on the driver."""
@@ -214,7 +214,8 @@ class Engine:
 
     def columns(self, frame: Frame) -> list[tuple[str, str]]:
         """Names and types of a frame, without running it."""
-        return self._guard(lambda: [(field.name, field.dataType.simpleString()) for field in frame.schema.fields])
+        fields = self._guard(lambda: frame.schema.fields)
+        return [(str(field.name), str(field.dataType.simpleString())) for field in fields]
 
     def write(self, frame: Frame, path: str, partition: str | None = None) -> None:
         """Writes a frame as Parquet files under a directory that must not exist yet, in parallel."""

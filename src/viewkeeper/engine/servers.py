@@ -89,7 +89,9 @@ def _start_spark(conf: dict[str, str]) -> str:
 
     atexit.register(_quietly(stop))
     token = os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")
-    return f"sc://localhost:{port}" + (f"/;token={token}" if token else "")  # a token goes unencrypted to localhost only
+    return f"sc://localhost:{port}" + (
+        f"/;token={token}" if token else ""
+    )  # a token goes unencrypted to localhost only
 
 
 def _free_port() -> int:

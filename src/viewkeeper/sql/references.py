@@ -23,7 +23,7 @@ class Reference:
     has_alias: bool
 
 
-def parse_query(query: str, whole: str | None = None) -> exp.Expression:
+def parse_query(query: str, whole: str | None = None) -> exp.Expr:
     """The syntax tree of a query; an error with its place in the user's text if it cannot be read."""
     try:
         tree = sqlglot.parse_one(query, dialect="spark")
@@ -53,7 +53,7 @@ def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:
     return Place.at(whole if whole is not None else query, max(0, offset) if whole is None else 0, length)
 
 
-def find_references(tree: exp.Expression) -> list[Reference]:
+def find_references(tree: exp.Expr) -> list[Reference]:
     """The tables a query names that are not defined in it (by WITH), in the order of their places."""
     found: dict[int, Reference] = {}
     local: set[int] = set()
@@ -76,7 +76,7 @@ def find_references(tree: exp.Expression) -> list[Reference]:
 
 def _names_cte(table: exp.Table) -> bool:
     """Whether a WITH around the table defines its name (before it, or recursively)."""
-    node: exp.Expression | None = table
+    node: exp.Expr | None = table
     name = table.name.lower()
     while node is not None:
         with_ = node.args.get("with_") or node.args.get("with")
@@ -88,8 +88,8 @@ def _names_cte(table: exp.Table) -> bool:
     return False
 
 
-def _within(node: exp.Expression, ancestor: exp.Expression) -> bool:
-    current: exp.Expression | None = node
+def _within(node: exp.Expr, ancestor: exp.Expr) -> bool:
+    current: exp.Expr | None = node
     while current is not None:
         if current is ancestor:
             return True

@@ -290,7 +290,9 @@ def _drop(cursor: Cursor) -> DropTable:
 def _insert(cursor: Cursor) -> Insert:
     cursor.expect("INSERT")
     if cursor.word() == "OVERWRITE":
-        raise cursor.error("INSERT OVERWRITE is not supported", hint="BEGIN; TRUNCATE TABLE t; INSERT INTO t ...; COMMIT")
+        raise cursor.error(
+            "INSERT OVERWRITE is not supported", hint="BEGIN; TRUNCATE TABLE t; INSERT INTO t ...; COMMIT"
+        )
     cursor.expect("INTO")
     cursor.accept("TABLE")
     table = cursor.name("a table name")
@@ -331,7 +333,9 @@ def _update(cursor: Cursor) -> Update:
     cursor.expect("SET")
     assignments = _assignments(cursor, ("WHERE", "FROM"), (alias, table))
     if cursor.word() == "FROM":
-        raise cursor.error("UPDATE ... FROM is not Spark SQL", hint="use MERGE INTO ... USING ... WHEN MATCHED THEN UPDATE")
+        raise cursor.error(
+            "UPDATE ... FROM is not Spark SQL", hint="use MERGE INTO ... USING ... WHEN MATCHED THEN UPDATE"
+        )
     where = cursor.rest("a condition") if cursor.accept("WHERE") else None
     cursor.finish()
     return Update(table, alias, assignments, where)
@@ -342,7 +346,9 @@ def _delete(cursor: Cursor) -> Delete:
     table = cursor.name("a table name")
     alias = _alias(cursor, ("WHERE", "USING"), table)
     if cursor.word() == "USING":
-        raise cursor.error("DELETE ... USING is not Spark SQL", hint="use DELETE ... WHERE ... IN (SELECT ...), or MERGE")
+        raise cursor.error(
+            "DELETE ... USING is not Spark SQL", hint="use DELETE ... WHERE ... IN (SELECT ...), or MERGE"
+        )
     where = cursor.rest("a condition") if cursor.accept("WHERE") else None
     cursor.finish()
     return Delete(table, alias, where)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sqlglot
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Place, SqlError
 
@@ -18,7 +18,9 @@ def tokenize(text: str) -> list[Token]:
     try:
         found = list(sqlglot.tokenize(text, dialect="spark"))
     except SqlglotError as problem:
-        raise SqlError(f"the SQL text cannot be read: {str(problem).splitlines()[0]}", place=Place.at(text, 0)) from None
+        raise SqlError(
+            f"the SQL text cannot be read: {str(problem).splitlines()[0]}", place=Place.at(text, 0)
+        ) from None
     return [part for token in found for part in _single_words(text, token)]
 
 
@@ -28,7 +30,9 @@ def _single_words(text: str, token: Token) -> list[Token]:
     if source[:1] in "`'\"" or not re.fullmatch(r"\w+(\s+\w+)+", source):
         return [token]
     return [
-        Token(TokenType.VAR, word.group(), token.line, token.col, token.start + word.start(), token.start + word.end() - 1)
+        Token(
+            TokenType.VAR, word.group(), token.line, token.col, token.start + word.start(), token.start + word.end() - 1
+        )
         for word in re.finditer(r"\w+", source)
     ]
 

@@ -80,9 +80,7 @@ class BatchWriter:
         sizes = {item.path: item.size for item in listed}
 
         def look(path: str) -> DataFile:
-            return describe(
-                read_file(self.storage, path, self.schema), self.schema, path, sizes[path], merged=merged
-            )
+            return describe(read_file(self.storage, path, self.schema), self.schema, path, sizes[path], merged=merged)
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
             return [file for file in pool.map(look, data) if file.rows]

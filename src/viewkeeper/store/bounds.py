@@ -109,19 +109,17 @@ def _cut_low(value: Any) -> Any:
 def _cut_high(value: Any) -> Any:
     if not isinstance(value, (str, bytes)) or len(value) <= CUT:
         return value
-    head = list(value[:CUT])
-    while head:
-        last = head.pop()
+    for length in range(CUT, 0, -1):
         if isinstance(value, bytes):
-            if last < 255:
-                return bytes([*head, last + 1])
-        elif ord(last) < 0x10FFFF:
-            following = ord(last) + 1
-            return "".join([*head, chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)])
+            if value[length - 1] < 255:
+                return value[: length - 1] + bytes([value[length - 1] + 1])
+        elif ord(value[length - 1]) < 0x10FFFF:
+            following = ord(value[length - 1]) + 1
+            return value[: length - 1] + chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)
     return None
 
 
-# the ledger's spelling -------------------------------------------------------------------------------------------
+# the ledger's spelling --------------------------------------------------------------------------
 
 
 def encode(bounds: Mapping[str, Bound], schema: Schema) -> dict[str, list[Any]]:
@@ -162,7 +160,7 @@ def _decode(value: Any, kind: Type) -> Any:
     return float(value) if kind.is_float else value
 
 
-# picking ---------------------------------------------------------------------------------------------------------
+# picking ----------------------------------------------------------------------------------------
 
 
 class Keys:

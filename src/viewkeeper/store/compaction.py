@@ -127,9 +127,7 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
     return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}", EPOCH)
 
 
-def _swap(
-    store: Store, relation: Relation, files: Sequence[DataFile], added: Sequence[DataFile], horizon: int
-) -> bool:
+def _swap(store: Store, relation: Relation, files: Sequence[DataFile], added: Sequence[DataFile], horizon: int) -> bool:
     """Enters the replacement in the ledger, unless another process already replaced one of the files."""
     paths = [file.path for file in files]
     with store.storage.lock(LOCK):

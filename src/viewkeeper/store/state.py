@@ -145,7 +145,7 @@ class State:
         """The names of the relations there are now."""
         return sorted(relation.name for relation in self.relations.values() if relation.lives_at(self.epoch))
 
-    # folding ----------------------------------------------------------------------------------------------------
+    # folding -------------------------------------------------------------------------------------
 
     @staticmethod
     def first(entry: dict[str, Any]) -> State:

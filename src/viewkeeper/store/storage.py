@@ -20,7 +20,6 @@ from typing import Any, Protocol
 from viewkeeper.errors import StorageError
 from viewkeeper.store.faults import point
 
-
 LOCK_SECONDS = 5.0
 """How long a writer queues on the advisory lock before it goes on without."""
 

@@ -36,7 +36,8 @@ class Store:
         return self.state
 
     def _oldest_in_use(self) -> int:
-        return min([self.state.number, *(user.state.number for user in self._in_use)])
+        numbers: list[int] = [user.state.number for user in self._in_use]
+        return min([self.state.number, *numbers])
 
     def tell_lease(self) -> None:
         """Writes at once which states are still in use here."""

@@ -68,9 +68,7 @@ def _named(state: State) -> set[str]:
 def _replaced(state: State, leases: dict[str, int], grace: float) -> list[str]:
     """Files that compaction replaced, long enough ago and before what every reader at work reads."""
     oldest_reader = min(leases.values(), default=state.number)
-    return [
-        path for path, number, at in state.removed if number <= oldest_reader and now() - at >= grace
-    ]
+    return [path for path, number, at in state.removed if number <= oldest_reader and now() - at >= grace]
 
 
 def _forget_dropped(store: Store) -> list[str]:

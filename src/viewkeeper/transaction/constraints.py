@@ -122,7 +122,8 @@ def _null(relation: Relation, column: str) -> ConstraintViolation:
     key = relation.schema.primary_key
     why = " (it is in the PRIMARY KEY)" if key is not None and column in key.columns else ""
     return ConstraintViolation(
-        f"column '{column}' of {relation.name} cannot be NULL{why}", hint="give it a value, or declare it without NOT NULL"
+        f"column '{column}' of {relation.name} cannot be NULL{why}",
+        hint="give it a value, or declare it without NOT NULL",
     )
 
 

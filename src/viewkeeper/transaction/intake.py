@@ -70,7 +70,7 @@ def match_names(given: list[str], schema: Schema, relation: str) -> list[int | N
     return [position.get(column.name.lower()) for column in schema]
 
 
-# the engine's way ---------------------------------------------------------------------------------------------------
+# the engine's way -------------------------------------------------------------------------------
 
 
 def store_frame(engine: Engine, frame: Frame, relation: Relation, *, text: bool = False) -> Frame:
@@ -79,8 +79,10 @@ def store_frame(engine: Engine, frame: Frame, relation: Relation, *, text: bool 
     expressions = []
     for (name, given), column in zip(engine.columns(frame), schema, strict=True):
         source = quote(name)
-        expressions.append(f"{_canonical_text(_store_text(source, given, column, relation, text), column.type)} "
-                           f"AS {quote(column.name)}")
+        expressions.append(
+            f"{_canonical_text(_store_text(source, given, column, relation, text), column.type)} "
+            f"AS {quote(column.name)}"
+        )
     frame = frame.selectExpr(*expressions)
     awkward = [
         c for c in schema if c.type.is_nested and any(part.is_float or part.name == "map" for part in c.type.parts())
@@ -156,7 +158,7 @@ def signed_expression(frame: Frame, weight: int) -> Frame:
     return frame.selectExpr("*", f"CAST({weight} AS BIGINT) AS {WEIGHT}")
 
 
-# scratch ------------------------------------------------------------------------------------------------------------
+# scratch ----------------------------------------------------------------------------------------
 
 
 def materialise(store: Store, frame: Frame, schema: Schema, extra: str) -> tuple[Frame, int]:
@@ -183,7 +185,9 @@ def _empty(schema: Schema, extra: str) -> pa.Table:
     return (schema.signed_arrow if extra else schema.arrow).empty_table()
 
 
-def outside_frame(store: Store, path: str, form: str | None, relation: Relation | None, options: Mapping[str, str]) -> tuple[Frame, str]:
+def outside_frame(
+    store: Store, path: str, form: str | None, relation: Relation | None, options: Mapping[str, str]
+) -> tuple[Frame, str]:
     """A user's file as a frame, and its format."""
     form = form or _format_of(path)
     if "://" not in path and not os.path.exists(path):

@@ -25,9 +25,7 @@ def query_frame(
         if given is not None and reference.name in given:
             frame = given[reference.name]
         else:
-            frame = resolve(
-                reference.name, place_in(query, reference.start, reference.end - reference.start, whole)
-            )
+            frame = resolve(reference.name, place_in(query, reference.start, reference.end - reference.start, whole))
         name = f"_vk_{number}"
         frames[name] = frame
         parts.append(_braces(query[position : reference.start]))
@@ -48,7 +46,7 @@ def _braces(text: str) -> str:
 
 _UNKNOWN = (
     re.compile(r"UNRESOLVED_COLUMN\S*\] A column, variable, or function parameter with name (.+?) cannot be resolved"),
-    re.compile(r'attribute ObjectName\(\[(.+?)\]\) is missing'),
+    re.compile(r"attribute ObjectName\(\[(.+?)\]\) is missing"),
     re.compile(r"cannot resolve attribute: ObjectName\(\[(.+?)\]\)"),
 )
 
@@ -61,7 +59,11 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
             name = re.findall(r'`([^`]+)`|Identifier\("(.+?)"\)', found.group(1))[-1]
             column = name[0] or name[1]
             near = re.search(r"Did you mean one of the following\? \[(.+?)\]", problem.message)
-            hint = f"did you mean {near.group(1)}?".replace("_vk_target.", "") if near else "check the spelling; DESCRIBE table lists its columns"
+            hint = (
+                f"did you mean {near.group(1)}?".replace("_vk_target.", "")
+                if near
+                else "check the spelling; DESCRIBE table lists its columns"
+            )
             return NotFound(f"there is no column '{column}'", place=place_of_name(column, whole), hint=hint)
     if isinstance(problem, SqlError) or "invalid argument" in problem.message:
         line = re.sub(r"^invalid argument: ", "", problem.message)

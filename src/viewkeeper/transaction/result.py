@@ -83,7 +83,9 @@ class Result:
     def __repr__(self) -> str:
         if self.commit is not None:
             return f"Result(epoch {self.commit.epoch})"
-        return f"Result({', '.join(self.columns)})" if self._frame is not None or self._table is not None else "Result()"
+        return (
+            f"Result({', '.join(self.columns)})" if self._frame is not None or self._table is not None else "Result()"
+        )
 
 
 def _plain(value: Any, kind: Type) -> Any:

@@ -94,7 +94,9 @@ def delete_rows(tx: Transaction, relation: Relation, rows: Any, missing: str) ->
         return 0
     key = relation.schema.primary_key
     names = list(key.columns) if key else [c.name for c in relation.schema if not c.type.is_nested]
-    keys = Keys(_distinct(wanted.select(names or relation.schema.names)), relation.schema.subset(names or relation.schema.names))
+    keys = Keys(
+        _distinct(wanted.select(names or relation.schema.names)), relation.schema.subset(names or relation.schema.names)
+    )
     there = tx.rows_with(relation, keys) if names else _all_rows(tx, relation)
     plain = there.drop_columns([WEIGHT])
     held = dict(zip(row_tuples(plain), there[WEIGHT].to_pylist(), strict=True))
@@ -107,7 +109,7 @@ def delete_rows(tx: Transaction, relation: Relation, rows: Any, missing: str) ->
         amounts.append(-min(count, present))
     change = wanted.set_column(wanted.num_columns - 1, pa.field(WEIGHT, pa.int64()), pa.array(amounts, pa.int64()))
     apply_rows(tx, relation, change)
-    return -sum(amounts)
+    return int(-sum(amounts))
 
 
 def _all_rows(tx: Transaction, relation: Relation) -> pa.Table:
@@ -128,9 +130,7 @@ def not_there(relation: Relation, row: tuple[Any, ...], asked: int, present: int
             f"{asked} copies of the row ({shown}) were to be deleted from {relation.name}, there are {present}",
             hint="delete fewer, or pass missing='ignore'",
         )
-    return NotFound(
-        f"the row ({shown}) is not in {relation.name}", hint="check its values, or pass missing='ignore'"
-    )
+    return NotFound(f"the row ({shown}) is not in {relation.name}", hint="check its values, or pass missing='ignore'")
 
 
 def delete_by_key(tx: Transaction, relation: Relation, keys: Any, missing: str) -> int:
@@ -141,7 +141,9 @@ def delete_by_key(tx: Transaction, relation: Relation, keys: Any, missing: str) 
     for row in row_tuples(table):
         if row not in held and missing != "ignore":
             shown = ", ".join(f"{n} = {v!r}" for n, v in zip(table.column_names, row, strict=True))
-            raise NotFound(f"there is no row with {shown} in {relation.name}", hint="pass missing='ignore' if that is fine")
+            raise NotFound(
+                f"there is no row with {shown} in {relation.name}", hint="pass missing='ignore' if that is fine"
+            )
     apply_rows(tx, relation, _negated(there))
     return int(there.num_rows)
 
@@ -185,9 +187,7 @@ def _keys_from(tx: Transaction, relation: Relation, keys: Any) -> pa.Table:
     return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
 
 
-def load_file(
-    tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]
-) -> int:
+def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:
     """Loads a Parquet, CSV or JSON file (or a directory of them), set-wise, by the engine."""
     engine = tx.store.engine
     frame, form = outside_frame(tx.store, path, form, relation, options)

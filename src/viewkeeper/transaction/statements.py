@@ -35,7 +35,8 @@ def run(tx: Transaction, statement: sql.Parsed, whole: str) -> int | None:
         case sql.CreateTable():
             return _create(tx, statement, whole)
         case sql.DropTable():
-            return _drop(tx, statement, whole)
+            _drop(tx, statement, whole)
+            return None
         case sql.Insert():
             return _insert(tx, statement, whole)
         case sql.Update():
@@ -73,7 +74,7 @@ def _column(relation: Relation, name: str, whole: str) -> Column:
         raise
 
 
-# definitions --------------------------------------------------------------------------------------------------------
+# definitions ------------------------------------------------------------------------------------
 
 
 def _create(tx: Transaction, statement: sql.CreateTable, whole: str) -> int | None:
@@ -95,7 +96,7 @@ def _drop(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
     tx.drop(_relation(tx, statement.name, whole))
 
 
-# insert -------------------------------------------------------------------------------------------------------------
+# insert -----------------------------------------------------------------------------------------
 
 
 def _insert(tx: Transaction, statement: sql.Insert, whole: str) -> int:
@@ -137,7 +138,7 @@ def _insert_frame(tx: Transaction, relation: Relation, frame: Frame, whole: str)
         raise at_place(problem, whole) from problem
 
 
-# update and delete --------------------------------------------------------------------------------------------------
+# update and delete ------------------------------------------------------------------------------
 
 
 def _target(tx: Transaction, relation: Relation, ranges: Ranges | None = None, keys: Keys | None = None) -> Frame:
@@ -193,7 +194,9 @@ def _replace(tx: Transaction, relation: Relation, frame: Frame, names: list[str]
                 cast_table(small.select(names).rename_columns(schema.names), schema, relation.name, tx.zone), schema
             )
             weights = small["_vk_w"].cast(pa.int64())
-            minus = before.append_column(pa.field(WEIGHT, pa.int64()), pa.array([-w for w in weights.to_pylist()], pa.int64()))
+            minus = before.append_column(
+                pa.field(WEIGHT, pa.int64()), pa.array([-w for w in weights.to_pylist()], pa.int64())
+            )
             plus = after.append_column(pa.field(WEIGHT, pa.int64()), weights)
             apply_rows(tx, relation, pa.concat_tables([minus, plus]))
             return int(small.num_rows)
@@ -215,7 +218,7 @@ def _with_weight(relation: Relation) -> Relation:
     return Relation(relation.id, relation.name, Schema(columns), relation.created)
 
 
-# merge --------------------------------------------------------------------------------------------------------------
+# merge ------------------------------------------------------------------------------------------
 
 
 def _merge(tx: Transaction, statement: sql.Merge, whole: str) -> int:
@@ -277,8 +280,12 @@ def _merge_keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: 
             other = [s for s in sides if s.table.lower() == statement.source_alias.lower()]
             if len(own) == 1 and len(other) == 1 and relation.schema.find(own[0].name) and schema.find(other[0].name):
                 pairs[relation.schema.column(own[0].name).name] = schema.column(other[0].name).name
-    names = [n for n in pairs if relation.schema.column(n).type == schema.column(pairs[n]).type or
-             (relation.schema.column(n).type.is_integer and schema.column(pairs[n]).type.is_integer)]
+    names = [
+        n
+        for n in pairs
+        if relation.schema.column(n).type == schema.column(pairs[n]).type
+        or (relation.schema.column(n).type.is_integer and schema.column(pairs[n]).type.is_integer)
+    ]
     if not names:
         return None
     wanted = relation.schema.subset(names)
@@ -309,7 +316,10 @@ def _merge_changes(
     columns = [f"{alias}.{quote(name)} AS _vk_o{i}" for i, name in enumerate(names)]
     for i, name in enumerate(names):
         kind = relation.schema.column(name).type.ddl
-        cases = [f"WHEN {test} THEN {values.get(name, f'{alias}.{quote(name)}')}" for test, values in zip(tests, assigned, strict=True)]
+        cases = [
+            f"WHEN {test} THEN {values.get(name, f'{alias}.{quote(name)}')}"
+            for test, values in zip(tests, assigned, strict=True)
+        ]
         columns.append(f"CASE {' '.join(cases)} ELSE CAST(NULL AS {kind}) END AS _vk_n{i}")
     query = f"SELECT {', '.join(columns)}, {alias}.{WEIGHT} AS _vk_w, {action} AS _vk_a FROM {joined}"
     frame = select_frame(tx, query, whole, given).filter("_vk_a > 0")
@@ -374,7 +384,9 @@ def _merge_inserts(
     columns = []
     for i, column in enumerate(relation.schema):
         null = f"CAST(NULL AS {column.type.ddl})"
-        cases = [f"WHEN {test} THEN {values.get(column.name, null)}" for test, values in zip(tests, assigned, strict=True)]
+        cases = [
+            f"WHEN {test} THEN {values.get(column.name, null)}" for test, values in zip(tests, assigned, strict=True)
+        ]
         columns.append(f"CASE {' '.join(cases)} ELSE {null} END AS _vk_n{i}")
     some = " OR ".join(tests)
     query = (

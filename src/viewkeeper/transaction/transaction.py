@@ -72,7 +72,7 @@ class Transaction:
         """The database's time zone."""
         return self.state.settings.time_zone
 
-    # definitions ------------------------------------------------------------------------------------------------
+    # definitions ---------------------------------------------------------------------------------
 
     def find(self, name: str) -> Relation | None:
         """The relation of that name as this transaction sees it."""
@@ -112,7 +112,7 @@ class Transaction:
         else:
             self.dropped.add(relation.id)
 
-    # reading ----------------------------------------------------------------------------------------------------
+    # reading -------------------------------------------------------------------------------------
 
     def source(self, relation: Relation) -> Source:
         """The relation as this transaction sees it."""
@@ -164,7 +164,7 @@ class Transaction:
         frame = consolidated(signed_frame(self.store.engine, self.store.storage, scan), relation.schema)
         return conform(self.store.engine.collect(frame), relation.schema, signed=True)
 
-    # changing ---------------------------------------------------------------------------------------------------
+    # changing ------------------------------------------------------------------------------------
 
     def pending_of(self, relation: Relation) -> Pending:
         """The change gathered for a relation."""
