@@ -219,7 +219,7 @@ class Engine:
 
     def write(self, frame: Frame, path: str, partition: str | None = None) -> None:
         """Writes a frame as Parquet files under a directory that must not exist yet, in parallel."""
-        writer = frame.write.mode("errorifexists")
+        writer = frame.write
         if partition:
             writer = writer.partitionBy(partition)
         self._guard(lambda: writer.parquet(path))
