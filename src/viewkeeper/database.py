@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -92,20 +91,8 @@ class Database:
         self._storage = storage
         self._open: Store | None = store
         self._local = threading.local()
-        store.engine.scratch = self._make_scratch(store)
         if not store.engine.is_local:
             self._probe(store)
-
-    @staticmethod
-    def _make_scratch(store: Store) -> str:
-        if not store.storage.local:
-            return ""
-        path = store.storage.url(f"scratch/{store.lease.id}")
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as problem:
-            raise StorageError(f"creating {path} failed: {problem.strerror}") from problem
-        return path
 
     @staticmethod
     def _probe(store: Store) -> None:
@@ -115,7 +102,7 @@ class Database:
         from viewkeeper.algebra.schema import Column, Schema
         from viewkeeper.algebra.types import parse_type
 
-        path = f"scratch/{store.lease.id}-probe-{uuid.uuid4().hex}.parquet"
+        path = store.scratch_path(".parquet")
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"probe": pa.array([1], pa.int64())}), sink)
         store.storage.write(path, sink.getvalue().to_pybytes(), "probe")
@@ -150,8 +137,7 @@ class Database:
         if open_transaction is not None:
             open_transaction.rollback()
         store, self._open = self._open, None
-        if store.engine.scratch:
-            store.storage.delete(item.path for item in store.storage.list(f"scratch/{store.lease.id}"))
+        store.storage.delete(item.path for item in store.storage.list(f"scratch/{store.lease.id}"))
         store.close()
 
     def __enter__(self) -> Database:

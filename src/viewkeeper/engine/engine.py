@@ -7,11 +7,9 @@ text names its inputs as `{name}` and gets them as arguments.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -84,7 +82,8 @@ class Engine:
         self.conf = conf
         self.storage = storage
         self.given: Any = None
-        self.scratch = ""
+        self.new_scratch: Callable[[], str] | None = None
+        self._given_is_set = False
 
     @property
     def is_local(self) -> bool:
@@ -94,11 +93,12 @@ class Engine:
     @property
     def session(self) -> Any:
         """The PySpark session; shared by all databases of this process with the same engine and settings."""
-        conf = {**self.settings.spark_conf(), **self.conf}
+        conf = {**{name: value for name, value in self.conf.items() if _is_runtime(name)}, **self.settings.spark_conf()}
         if self.given is not None:
-            for name, value in self.settings.spark_conf().items():
-                if self.given.conf.get(name, "") != value:
-                    self.given.conf.set(name, value)
+            if not self._given_is_set:
+                for name, value in conf.items():
+                    _set(self.given, name, value)
+                self._given_is_set = True
             return self.given
         key = (self.where, tuple(sorted(conf.items())))
         with _lock:
@@ -152,8 +152,8 @@ class Engine:
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
         """Arrow rows as a frame: sent along when few, through a scratch file when many."""
         ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
-        if table.num_rows > DIRECT and self.scratch:
-            path = os.path.join(self.scratch, f"{uuid.uuid4().hex}.parquet")
+        if table.num_rows > DIRECT and self.new_scratch is not None:
+            path = self.new_scratch()
             pq.write_table(table, path)
             return self.files([path], schema, extra)
         return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
@@ -248,6 +248,11 @@ def _set(session: Any, name: str, value: str) -> None:
         session.conf.set(name, value)
     except PySparkException as problem:
         raise EngineError(f"the engine refuses the setting {name} = {value}", detail=str(problem)[:300]) from problem
+
+
+def _is_runtime(name: str) -> bool:
+    """Whether a setting belongs to a session; the others are given to Apache Spark when it starts."""
+    return name.startswith("spark.sql.") and not name.startswith(("spark.sql.warehouse", "spark.sql.extensions"))
 
 
 def _cuts(drawn: list[Any], parts: int) -> list[Any]:

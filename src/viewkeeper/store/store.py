@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import uuid
 import weakref
 from typing import Any
 
@@ -28,6 +30,9 @@ class Store:
         self.state = state
         self.lease = Lease(storage, state.number)
         self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._scratch = threading.local()
+        if storage.local:
+            engine.new_scratch = lambda: storage.url(self.scratch_path(".parquet"))
 
     def refresh(self) -> State:
         """The newest state."""
@@ -50,6 +55,24 @@ class Store:
     def writer(self, relation: Relation) -> BatchWriter:
         """Writes batches of a relation under this handle's lease."""
         return BatchWriter(self.storage, self.engine, relation.id, relation.schema, self.lease.id)
+
+    def scratch_path(self, suffix: str = "") -> str:
+        """A new path for something that this thread's transaction computes on the way."""
+        path = f"scratch/{self.lease.id}/{uuid.uuid4().hex}{suffix}"
+        paths: list[str] = self._scratch.__dict__.setdefault("paths", [])
+        paths.append(path)
+        if self.storage.local:
+            os.makedirs(os.path.dirname(self.storage.url(path)), exist_ok=True)
+        return path
+
+    def clear_scratch(self) -> None:
+        """Removes what this thread's transaction has put into scratch."""
+        paths: list[str] = self._scratch.__dict__.pop("paths", [])
+        for path in paths:
+            if path.endswith(".parquet"):
+                self.storage.delete([path])
+            else:
+                self.storage.delete(item.path for item in self.storage.list(path))
 
     def renew_lease(self) -> None:
         """Takes a new lease after the old one was revoked."""

@@ -32,10 +32,10 @@ def vacuum(store: Store, grace: float) -> Vacuumed:
     with storage.lock(LOCK):
         forgotten = _forget_dropped(store)
         listed = {item.path: item for item in storage.list("relations")}
-        scratch = [item for item in storage.list("scratch") if now() - item.modified >= max(grace, 60.0)]
         state = store.refresh()
         store.tell_lease()
         leases = live_leases(storage)
+        scratch = [item for item in storage.list("scratch") if item.path.split("/")[1] not in leases]
         replaced = _replaced(state, leases, grace)
         orphans = {
             path: _lease_of(path)

@@ -9,6 +9,7 @@ outcome cannot differ, and it tries the next number with the same files; else it
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import datetime as dt
 import time
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.engine.engine import SMALL
-from viewkeeper.errors import Conflict
+from viewkeeper.errors import Conflict, StorageError
 from viewkeeper.store.batch import read_files
 from viewkeeper.store.compaction import compact_tiers
 from viewkeeper.store.state import DataFile, Relation, State
@@ -52,7 +53,9 @@ def commit(tx: Transaction) -> Commit | None:
         for pending in touched
     }
     tx.pending.clear()
-    compact_tiers(tx.store, list(files))
+    tx.store.clear_scratch()
+    with contextlib.suppress(StorageError):  # upkeep only: the commit stands, and the next one tries again
+        compact_tiers(tx.store, list(files))
     return Commit(after.epoch, dt.datetime.fromtimestamp(now(), dt.UTC), changes, report)
 
 

@@ -6,7 +6,6 @@ Few rows are cast and made canonical on the driver, many by the engine; both rai
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -163,7 +162,7 @@ def signed_expression(frame: Frame, weight: int) -> Frame:
 
 def materialise(store: Store, frame: Frame, schema: Schema, extra: str) -> tuple[Frame, int]:
     """A frame computed once, into scratch files, so that later uses read instead of computing again."""
-    path = f"scratch/{store.lease.id}-{uuid.uuid4().hex}"
+    path = store.scratch_path()
     store.engine.write(frame, store.storage.url(path))
     return adopt_scratch(store, path, schema, extra)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -38,7 +37,7 @@ SIGNED = f"{WEIGHT} bigint"
 def insert_rows(tx: Transaction, relation: Relation, rows: Any) -> int:
     """Inserts rows given in any of the forms a user may have them in."""
     if is_frame(rows):
-        path = f"scratch/{tx.store.lease.id}-{uuid.uuid4().hex}"
+        path = tx.store.scratch_path()
         tx.store.engine.write(rows, tx.store.storage.url(path))
         given = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
         frame, count = _scratch_as(tx, path, given)

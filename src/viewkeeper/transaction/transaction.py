@@ -224,6 +224,7 @@ class Transaction:
 
     def discard(self) -> None:
         """Removes the files this transaction staged; nobody has seen them."""
+        self.store.clear_scratch()
         self.store.storage.delete(file.path for pending in self.pending.values() for file in pending.staged)
         self.pending.clear()
         self.created.clear()
