@@ -4,13 +4,44 @@ import viewkeeper as vk
 db = vk.connect("lake")
 """
 
-from importlib.metadata import version as _version
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from viewkeeper import errors
-from viewkeeper.database import Database, Table, Transaction, connect
-from viewkeeper.transaction.change import Change, Commit
-from viewkeeper.transaction.result import Result
 
-__version__ = _version("viewkeeper")
+if TYPE_CHECKING:
+    from viewkeeper.database import Database, Table, Transaction, connect
+    from viewkeeper.transaction.change import Change, Commit
+    from viewkeeper.transaction.result import Result
+
+    __version__: str
 
 __all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "connect", "errors"]
+
+_HOMES = {
+    "Change": "viewkeeper.transaction.change",
+    "Commit": "viewkeeper.transaction.change",
+    "Database": "viewkeeper.database",
+    "Result": "viewkeeper.transaction.result",
+    "Table": "viewkeeper.database",
+    "Transaction": "viewkeeper.database",
+    "connect": "viewkeeper.database",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports PySpark and the rest when they are first needed, so that small commands start at once."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("viewkeeper")
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'viewkeeper' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, "__version__"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +21,6 @@ from viewkeeper.errors import (
     EngineError,
     NotFound,
     Place,
-    SessionLost,
     SqlError,
     StorageError,
     TypeMismatch,
@@ -32,15 +32,17 @@ from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.scan import Source, pick, plain_frame
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.storage import Storage, open_storage
-from viewkeeper.store.store import LOCK, Store, create_database, find_state
+from viewkeeper.store.store import LOCK, Held, Store, create_database, find_state
 from viewkeeper.store.vacuum import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.transaction import rowwise, statements
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.commit import commit as commit_transaction
-from viewkeeper.transaction.queries import query_frame
+from viewkeeper.transaction.queries import query_frame, select_frame
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import Transaction as Gathered
 from viewkeeper.transaction.transaction import change_of_files, no_such_table
+
+T = TypeVar("T")
 
 KEEP = "7 days"
 RETRIES = 20
@@ -168,6 +170,12 @@ class Database:
         if dialect != "spark":
             raise SqlError(f"the dialect '{dialect}' is not supported", hint="use dialect='spark'")
         result = Result()
+        for given in self.script(text):
+            result = given
+        return result
+
+    def script(self, text: str) -> Iterator[Result]:
+        """Runs statements one after the other, each when its result is asked for."""
         parts = split(text)
         for number, statement in enumerate(parts, start=1):
             try:
@@ -175,7 +183,12 @@ class Database:
             except ViewkeeperError as problem:
                 problem.statement = (number, len(parts))
                 raise
-        return result
+            yield result
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a BEGIN of this thread waits for its COMMIT or ROLLBACK."""
+        return self._current() is not None
 
     def _statement(self, statement: Statement) -> Result:
         parsed = syntax.parse(statement)
@@ -190,7 +203,7 @@ class Database:
                 current = self._current()
                 if current is not None and parsed.epoch is None:
                     return current.select(parsed.query, statement.text)
-                return self._retrying(lambda: self._select(parsed, statement.text))
+                return self._select(parsed, statement.text)
             case _:
                 current = self._current()
                 if current is not None:
@@ -219,7 +232,8 @@ class Database:
 
     def _select(self, parsed: syntax.Select, text: str) -> Result:
         store = self._store
-        state = store.refresh()
+        held = store.hold()
+        state = held.state
         if parsed.epoch is not None:
             state.check_epoch(parsed.epoch)
         epoch = state.epoch if parsed.epoch is None else parsed.epoch
@@ -227,8 +241,10 @@ class Database:
         def resolve(name: str, place: Place | None) -> Any:
             return self._frame_at(state, name, epoch, place)
 
-        frame = query_frame(store.engine, parsed.query, text, resolve)
-        result = Result(frame=frame, engine=store.engine, state=state, text=text)
+        def frame() -> Any:
+            return query_frame(store.engine, parsed.query, text, resolve)
+
+        result = Result(frame=store.engine.surviving(frame), engine=store.engine, state=state, text=text, again=frame)
         store.use(result)
         return result
 
@@ -286,21 +302,13 @@ class Database:
         for tried in range(RETRIES):
             try:
                 if tried == 0:
-                    return self._retrying(attempt)
+                    return attempt()
                 with self._storage.lock(LOCK):
                     return attempt()
             except Conflict:
                 if tried == RETRIES - 1:
                     raise
         raise Conflict("the statement found no gap between other transactions")
-
-    def _retrying(self, action: Callable[[], Result]) -> Result:
-        """Runs something again once if the engine has lost the session."""
-        try:
-            return action()
-        except SessionLost:
-            self._store.engine.forget_session()
-            return action()
 
     # relations -----------------------------------------------------------------------------------
 
@@ -312,10 +320,19 @@ class Database:
         return Table(self, name)
 
     def load(
-        self, table: str, path: str, *, format: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        table: str,
+        path: str,
+        *,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        create: bool = False,
     ) -> Result:
-        """Loads a Parquet, CSV or JSON file into a table, as one transaction."""
-        return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options)))
+        """Loads a Parquet, CSV or JSON file into a table, as one transaction.
+
+        With `create` a table that is not there is made with the columns of the file.
+        """
+        return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options, create=create)))
 
     def ls(self) -> list[dict[str, Any]]:
         """The relations: name, kind, columns, files, rows (signed rows stored) and bytes."""
@@ -363,7 +380,7 @@ class Database:
         done = []
         for relation in wanted:
             current = store.refresh().relations[relation.id]
-            result = compact_relation(store, current)
+            result = store.engine.surviving(functools.partial(compact_relation, store, current))
             if result is not None:
                 done.append(result)
         return done
@@ -413,7 +430,8 @@ class Table:
     def changes(self, since: int = 0) -> Iterator[tuple[int, Change]]:
         """The net changes after an epoch, one per epoch in which the table changed, in order."""
         store = self._db._store
-        state = store.refresh()
+        held = store.hold()
+        state = held.state
         if since < state.oldest and state.oldest > 0:
             raise NotFound(
                 f"the changes since epoch {since} are no longer kept", hint=f"the oldest kept epoch is {state.oldest}"
@@ -427,14 +445,14 @@ class Table:
             )
             plain |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
         for epoch in sorted(number for number in plain if number > since):
-            yield epoch, self._change_at(store, relation, epoch)
+            yield epoch, self._change_at(store, held, relation, epoch)
 
     @staticmethod
-    def _change_at(store: Store, relation: Relation, epoch: int) -> Change:
+    def _change_at(store: Store, held: Held, relation: Relation, epoch: int) -> Change:
         files = tuple(f for f in relation.files if f.first_epoch <= epoch <= f.last_epoch)
         if not any(file.merged for file in files):
-            return change_of_files(store, relation.schema, files)
-        return change_of_files(store, relation.schema, files, epoch)
+            return change_of_files(store, relation.schema, files, held)
+        return change_of_files(store, relation.schema, files, held, epoch)
 
 
 class Transaction:
@@ -493,46 +511,68 @@ class Transaction:
 
     def select(self, query: str, text: str) -> Result:
         """A query that sees the transaction; computed at once, because the transaction goes on changing."""
-        frame = statements.select_frame(self._tx, query, text)
-        result = Result(frame=frame, engine=self._db._store.engine, state=self._tx.state, text=text)
+        tx, engine = self._tx, self._db._store.engine
+
+        def frame() -> Any:
+            return select_frame(tx, query, text)
+
+        result = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
         result.arrow()
         return result
 
     def run(self, parsed: syntax.Parsed, text: str) -> Result:
         """A changing statement, already parsed."""
-        return Result(count=statements.run(self._tx, parsed, text))
+        return Result(count=self._surviving(lambda: statements.run(self._tx, parsed, text)))
+
+    def _surviving(self, action: Callable[[], T]) -> T:
+        """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""
+        return self._db._store.engine.surviving(action)
 
     def insert(self, table: str, rows: Any) -> int:
         """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
-        return rowwise.insert_rows(self._tx, self._tx.relation(table), rows)
+        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.relation(table), rows))
 
     def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
         """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
         _check_missing(missing)
-        return rowwise.delete_rows(self._tx, self._tx.relation(table), rows, missing)
+        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.relation(table), rows, missing))
 
     def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
         """Deletes the rows with these primary keys."""
         _check_missing(missing)
-        return rowwise.delete_by_key(self._tx, self._tx.relation(table), keys, missing)
+        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.relation(table), keys, missing))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Inserts rows, replacing those with the same primary key."""
-        return rowwise.upsert(self._tx, self._tx.relation(table), rows)
+        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.relation(table), rows))
 
     def load(
-        self, table: str, path: str, *, format: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        table: str,
+        path: str,
+        *,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        create: bool = False,
     ) -> int:
-        """Loads a Parquet, CSV or JSON file."""
-        return rowwise.load_file(self._tx, self._tx.relation(table), os.fspath(path), format, dict(options or {}))
+        """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
+        tx, source, settings = self._tx, os.fspath(path), dict(options or {})
+        if create and tx.find(table) is None:
+            tx.create(table, self._surviving(lambda: rowwise.schema_of_file(tx, source, format, settings)))
+        return self._surviving(lambda: rowwise.load_file(tx, tx.relation(table), source, format, settings))
 
     def preview(self) -> dict[str, Change]:
         """The net change of every affected relation, with nothing written."""
-        return self._tx.changes()
+        return self._surviving(self._tx.changes)
 
     def commit(self) -> Commit | None:
         """Commits; None if there is no net effect."""
         gathered, self._gathered = self._tx, None
+        try:
+            self._surviving(gathered.settle)
+        except ViewkeeperError:
+            gathered.discard()
+            raise
         self.commit_info = commit_transaction(gathered)
         return self.commit_info
 

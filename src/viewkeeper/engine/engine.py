@@ -10,13 +10,14 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote
@@ -25,9 +26,10 @@ from viewkeeper.engine.literals import cut_expression, literal_filter
 from viewkeeper.engine.problems import translate
 from viewkeeper.engine.servers import local_server
 from viewkeeper.engine.settings import Settings
-from viewkeeper.errors import EngineError
+from viewkeeper.errors import EngineError, SessionLost
 
 Frame: TypeAlias = Any
+T = TypeVar("T")
 
 SMALL = 100_000
 """Rows up to which a result is handled on the driver."""
@@ -36,6 +38,9 @@ DIRECT = 1_000
 """Rows up to which Arrow data is sent with the query; more go through a scratch file."""
 
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, not printed twice
+
+SORT_ROWS = 8_000_000
+"""Sail sorts in memory: so many rows at a time."""
 
 _sessions: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 _lock = threading.Lock()
@@ -131,7 +136,17 @@ class Engine:
         """Drops a lost session; the next use starts a new one with the same settings."""
         with _lock:
             for key in [key for key in _sessions if key[0] == self.where]:
-                del _sessions[key]
+                _let_go(_sessions.pop(key))
+
+    def surviving(self, action: Callable[[], T]) -> T:
+        """Runs something that may be run twice: once more, in a new session, if the engine has lost this one."""
+        try:
+            return self._guard(action)
+        except SessionLost:
+            if self.given is not None:
+                raise
+            self.forget_session()
+            return self._guard(action)
 
     # frames --------------------------------------------------------------------------------------
 
@@ -174,24 +189,6 @@ class Engine:
         )
         return frame.join(F.broadcast(right), F.expr(condition), "left_semi")
 
-    def in_key_ranges(self, frame: Frame, schema: Schema, names: Sequence[str], parts: int, rows: int) -> Frame:
-        """The frame sorted by key, with a column `_vk_part` that cuts it into about equal key ranges.
-
-        The cuts come from a sample of the first key column. One way for all engines: a range repartition is not kept
-        by every engine when it writes, a partition column is.
-        """
-        flat = [name for name in names if not schema.column(name).type.is_nested]
-        part: Any = F.lit(0)
-        if parts > 1 and flat:
-            first = schema.column(flat[0])
-            comparable = cut_expression(quote(first.name), first.type)
-            if comparable is not None:
-                sample = frame.sample(min(1.0, 60.0 * parts / max(rows, 1)), 7)
-                drawn = self.collect(sample.selectExpr(f"{comparable} AS _vk_cut"))["_vk_cut"].drop_null().to_pylist()
-                part = _cut_tree(F.expr(comparable), _cuts(drawn, parts))
-        columns = [F.col("_vk_part"), *(F.col(quote(name)) for name in flat)]
-        return self._guard(lambda: frame.withColumn("_vk_part", part).sort(*columns))
-
     def union(self, frames: Sequence[Frame]) -> Frame:
         """All rows of frames with the same columns, balanced so that plans stay shallow."""
         level = list(frames)
@@ -224,6 +221,34 @@ class Engine:
             writer = writer.partitionBy(partition)
         self._guard(lambda: writer.parquet(path))
 
+    def write_in_key_ranges(
+        self, frame: Frame, path: str, schema: Schema, names: Sequence[str], parts: int, rows: int
+    ) -> None:
+        """Writes a frame sorted by key, in about `parts` files of about equal key ranges, below a new directory.
+
+        The cuts come from a sample of the first key column. One way for all engines: a range repartition is not kept
+        by every engine when it writes, a partition column is. An engine that sorts in memory gets a slice at a time.
+        """
+        flat = [name for name in names if not schema.column(name).type.is_nested]
+        first = schema.column(flat[0]) if flat else None
+        comparable = cut_expression(quote(first.name), first.type) if first is not None and parts > 1 else None
+        cuts: list[Any] = []
+        if comparable is not None:
+            sample = frame.sample(min(1.0, 60.0 * parts / max(rows, 1)), 7)
+            drawn = self.collect(sample.selectExpr(f"{comparable} AS _vk_cut"))["_vk_cut"].drop_null().to_pylist()
+            cuts = _cuts(drawn, parts)
+        columns = [F.col("_vk_part"), *(F.col(quote(name)) for name in flat)]
+        slices = -(-rows // SORT_ROWS) if self.kind == "sail" else 1
+        step = -(-(len(cuts) + 1) // max(slices, 1))
+        for start in range(0, len(cuts) + 1, step):
+            below, within, above = cuts[:start], cuts[start : start + step - 1], cuts[start + step - 1 :]
+            piece = frame
+            if comparable is not None and (below or above):
+                piece = frame.filter(_between(F.expr(comparable), below[-1:], above[:1]))
+            part = _cut_tree(F.expr(comparable), within, start) if comparable is not None else F.lit(0)
+            ranged = piece.withColumn("_vk_part", part).sort(*columns)
+            self.write(ranged, f"{path}/{start:06d}", partition="_vk_part")
+
     def in_python(self, frame: Frame, work: Any, ddl: str) -> Frame:
         """A frame passed through a Python function over Arrow record batches, on the workers."""
         return self._guard(lambda: frame.mapInArrow(work, ddl))
@@ -232,7 +257,7 @@ class Engine:
         """What answers: the engine and its version."""
         return str(self._guard(lambda: self.session.version))
 
-    def _guard(self, action: Any) -> Any:
+    def _guard(self, action: Callable[[], T]) -> T:
         try:
             return action()
         except PySparkException as problem:
@@ -241,6 +266,14 @@ class Engine:
             if type(problem).__module__.startswith("grpc"):
                 raise translate(problem) from problem
             raise
+
+
+def _let_go(session: Any) -> None:
+    """Keeps PySpark from asking a lost session for its settings."""
+    if RemoteSession._default_session is session:
+        RemoteSession._default_session = None
+    if getattr(RemoteSession._active_session, "session", None) is session:
+        RemoteSession._active_session.session = None
 
 
 def _set(session: Any, name: str, value: str) -> None:
@@ -261,6 +294,15 @@ def _cuts(drawn: list[Any], parts: int) -> list[Any]:
     if not drawn:
         return []
     return sorted({drawn[min(len(drawn) - 1, len(drawn) * i // parts)] for i in range(1, parts)})
+
+
+def _between(column: Any, low: list[Any], high: list[Any]) -> Any:
+    """Whether a column is at least `low` and below `high`, where given; NULL and NaN come after everything."""
+    if not low:
+        return column < F.lit(high[0])
+    if not high:
+        return (column >= F.lit(low[0])) | column.isNull()
+    return (column >= F.lit(low[0])) & (column < F.lit(high[0]))
 
 
 def _cut_tree(column: Any, cuts: list[Any], first: int = 0) -> Any:

@@ -8,7 +8,16 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from viewkeeper.errors import EngineError, SessionLost, SqlError, StorageError, TypeMismatch, ViewkeeperError
 
-_LOST = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "session not found", "StatusCode.UNAVAILABLE")
+_LOST = (
+    "SESSION_NOT_FOUND",
+    "SESSION_CLOSED",
+    "SESSION_CHANGED",
+    "NO_ACTIVE_SESSION",
+    "session not found",
+    "StatusCode.UNAVAILABLE",
+)
+_STOPPED = re.compile(r"session \S+ is not running")
+_FULL = ("No space left on device", "File too large", "Disk quota exceeded")
 _MISSING = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "PATH_NOT_FOUND", "No such file", "not found: No such")
 _CORRUPT = ("CANNOT_READ_FILE_FOOTER", "is not a Parquet file", "Invalid Parquet", "Corrupt footer", "Parquet error")
 _CASTS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "Cannot cast", "Can't cast")
@@ -18,8 +27,14 @@ def translate(problem: Exception) -> ViewkeeperError:
     """The error of ours for an exception that PySpark or gRPC raised."""
     text = str(problem)
     line = _first_line(text)
-    if any(mark in text for mark in _LOST):
+    if any(mark in text for mark in _LOST) or _STOPPED.search(text):
         return SessionLost("the engine no longer knows this session", detail=line, hint="run the statement again")
+    if any(mark in text for mark in _FULL):
+        return StorageError(
+            "the engine could not write a file: " + next(mark for mark in _FULL if mark in text).lower(),
+            detail=line,
+            hint="free some space, or run `viewkeeper vacuum`; nothing was changed",
+        )
     if any(mark in text for mark in (*_MISSING, *_CORRUPT)):
         return StorageError(
             "a file of the database could not be read",

@@ -71,7 +71,7 @@ def _start_spark(conf: dict[str, str]) -> str:
     }
     log = os.path.join(tempfile.gettempdir(), f"viewkeeper-spark-{os.getpid()}.log")
     try:
-        with _output_to(log):
+        with _output_to(log), _without("SPARK_CONNECT_MODE_ENABLED"):
             Remote._start_connect_server("local[*]", options)
     except Exception as problem:
         raise EngineError(
@@ -92,6 +92,17 @@ def _start_spark(conf: dict[str, str]) -> str:
     return f"sc://localhost:{port}" + (
         f"/;token={token}" if token else ""
     )  # a token goes unencrypted to localhost only
+
+
+@contextlib.contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Hides an environment variable: a session with another engine sets one that keeps a JVM from starting."""
+    held = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.environ[name] = held
 
 
 def _free_port() -> int:

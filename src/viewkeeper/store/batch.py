@@ -50,14 +50,18 @@ class BatchWriter:
         if EPOCH not in rows.column_names:
             rows = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
         rows = sort_rows(rows, self.schema)
-        files = []
+        files: list[DataFile] = []
         for start in range(0, rows.num_rows, FILE_ROWS):
             part = rows.slice(start, FILE_ROWS)
             sink = pa.BufferOutputStream()
             pq.write_table(part, sink, compression="zstd", write_statistics=True)
             data = sink.getvalue()
             path = self._new_path(".parquet")
-            self.storage.write(path, data.to_pybytes(), "batch")
+            try:
+                self.storage.write(path, data.to_pybytes(), "batch")
+            except StorageError:
+                self.storage.delete(file.path for file in files)
+                raise
             files.append(describe(part, self.schema, path, data.size, merged=merged))
         return files
 
@@ -65,8 +69,9 @@ class BatchWriter:
         """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
         directory = self._new_path("")
         parts = max(1, -(-rows // FILE_ROWS))
-        ranged = self.engine.in_key_ranges(frame, self.schema, self.schema.sort_columns, parts, rows)
-        self.engine.write(ranged, self.storage.url(directory), partition="_vk_part")
+        self.engine.write_in_key_ranges(
+            frame, self.storage.url(directory), self.schema, self.schema.sort_columns, parts, rows
+        )
         point("batch-written")
         return self._adopt(directory, merged=merged)
 

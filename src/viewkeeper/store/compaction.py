@@ -135,7 +135,7 @@ def _swap(store: Store, relation: Relation, files: Sequence[DataFile], added: Se
             state = store.refresh()
             current = state.relations.get(relation.id)
             there = {file.path for file in current.files} if current else set()
-            if not there.issuperset(paths) or store.lease.id in state.revoked:
+            if not there.issuperset(paths) or store.is_revoked(state, added):
                 store.storage.delete(file.path for file in added)
                 return False
             entry = {

@@ -54,9 +54,13 @@ class Lease:
             fcntl.flock(handle, fcntl.LOCK_SH)
             if os.fstat(handle).st_nlink:
                 self._handle = handle
-            else:  # a sweep took the file between its creation and its lock
+            else:  # a sweep, which removes a lease only under its lock, came between its creation and its lock
                 os.close(handle)
-        self._write()
+        try:
+            self._write()
+        except OSError as problem:
+            self.close()
+            raise explain(problem, "opening the database for work") from problem
 
     def _body(self) -> bytes:
         about = {"entry": self.entry, "host": socket.gethostname(), "pid": os.getpid(), "renewed": now()}
@@ -79,7 +83,8 @@ class Lease:
         """Says that states before this entry are no longer read here; written now and then, or at once."""
         if oldest_in_use > self.entry and (at_once or now() - self._written >= 1.0):
             self.entry = oldest_in_use
-            self._write()
+            with contextlib.suppress(OSError):  # what stands there holds more than is needed
+                self._write()
 
     def close(self) -> None:
         """Gives the lease back."""
@@ -91,6 +96,11 @@ class Lease:
             self.storage.delete([self.path])
 
 
+def lease_of(path: str) -> str:
+    """The lease under which a file was written: the first part of its name (or of its directory's)."""
+    return path.split("/", 2)[-1].split("-")[0].lstrip(".")
+
+
 def live_leases(storage: Storage) -> dict[str, int]:
     """The live leases: id -> the oldest entry its holder may be reading. Dead leases are removed."""
     alive: dict[str, int] = {}
@@ -99,8 +109,7 @@ def live_leases(storage: Storage) -> dict[str, int]:
         data = storage.read(listed.path)
         if data is None:
             continue
-        if not _is_alive(storage, listed.path):
-            storage.delete([listed.path])
+        if not _is_alive(storage, listed.path, sweep=True):
             continue
         try:
             alive[name] = int(json.loads(data)["entry"])
@@ -109,18 +118,28 @@ def live_leases(storage: Storage) -> dict[str, int]:
     return alive
 
 
-def _is_alive(storage: Storage, path: str) -> bool:
+def dead_leases(storage: Storage) -> list[str]:
+    """The paths of leases whose holders are gone without giving them back; nothing is removed."""
+    return sorted(listed.path for listed in storage.list("leases") if not _is_alive(storage, listed.path))
+
+
+def _is_alive(storage: Storage, path: str, *, sweep: bool = False) -> bool:
+    """Whether a lease's holder is there. A dead lease is removed if asked, before anyone can take its file for his."""
     if not storage.local:
         data = storage.read(path)
-        if data is None:
-            return False
-        return bool(now() - float(json.loads(data)["renewed"]) < EXPIRE_SECONDS)
+        if data is not None and now() - float(json.loads(data)["renewed"]) < EXPIRE_SECONDS:
+            return True
+        if sweep:
+            storage.delete([path])
+        return False
     try:
         handle = os.open(storage.url(path), os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sweep:
+            storage.delete([path])
     except OSError:
         return True
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import uuid
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -80,9 +81,12 @@ class Ledger:
     def append(self, state: State, entry: dict[str, Any]) -> State | None:
         """Appends an entry after `state` and gives the new state; None if another writer took the number."""
         number = state.number + 1
-        body = {**entry, "number": number, "at": now()}
+        body = {**entry, "number": number, "at": now(), "id": uuid.uuid4().hex}
         if not self.storage.create(self.entry_path(number), _pack(body), "entry"):
-            return None
+            # A store that answers too late lets its client ask again, and the second time the entry is there: ours.
+            there = self.entry(number)
+            if there is None or there.get("id") != body["id"]:
+                return None
         after = state.apply(json.loads(json.dumps(body)))
         if number % SNAPSHOT_EVERY == 0:
             # The entry stands, so the commit has happened; a snapshot is derived and the next one will do as well.

@@ -187,8 +187,7 @@ class State:
             relations[key] = replace(relation, files=kept + added)
             removed.extend((path, entry["number"], entry["at"]) for path in swap["removed"])
         for key in entry.get("forgotten", ()):
-            removed.extend((file.path, entry["number"], entry["at"]) for file in relations[key].files)
-            del relations[key]
+            removed.extend((file.path, entry["number"], entry["at"]) for file in relations.pop(key).files)
         oldest = max(self.oldest, entry.get("oldest", 0))
         swept = set(entry.get("swept", ()))
         return replace(

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -54,8 +55,14 @@ class Storage(Protocol):
     def list(self, prefix: str) -> list[Listed]:
         """All files below a prefix."""
 
+    def children(self, prefix: str) -> tuple[str, ...]:
+        """The names directly below a prefix, of files and of directories, empty ones too."""
+
     def delete(self, paths: Iterable[str]) -> None:
         """Removes files; those already gone do not matter."""
+
+    def remove(self, prefix: str) -> None:
+        """Removes everything below a prefix that nobody else writes to."""
 
     def url(self, path: str) -> str:
         """The path as the engine reads it."""
@@ -86,6 +93,8 @@ def explain(problem: OSError, doing: str) -> StorageError:
         errno.EACCES: "check who owns the directory and its permissions",
         errno.EPERM: "check who owns the directory and its permissions",
         errno.EROFS: "the file system is read-only; use a directory that can be written",
+        errno.ENOENT: "no directory can be made there; use a directory that can be written",
+        errno.ENOTDIR: "a part of the path is a file; give a directory",
     }
     where = f" ({problem.filename})" if problem.filename else ""
     return StorageError(f"{doing} failed: {problem.strerror}{where}", hint=hints.get(problem.errno or 0))
@@ -116,17 +125,33 @@ class LocalStorage:
     def create(self, path: str, data: bytes, mark: str) -> bool:
         target = self._full(path)
         point(f"{mark}-before")
+        made: bool | None = None
+        while made is None:
+            made = self._create_once(path, target, data, mark)
+        return made
+
+    def _create_once(self, path: str, target: str, data: bytes, mark: str) -> bool | None:
+        """Tries to create a file; None if a sweep took the bytes beside it for left behind before they got the name."""
         temporary = self._write_beside(target, data, mark)
         try:
             os.link(temporary, target)
-            point(f"{mark}-linked")
-            self._sync_directory(os.path.dirname(target))
-            point(f"{mark}-synced")
-            return True
         except FileExistsError:
             return False
+        except FileNotFoundError:
+            return None
         except OSError as problem:
             raise explain(problem, f"writing {path}") from problem
+        else:
+            point(f"{mark}-linked")
+            try:
+                self._sync_directory(os.path.dirname(target))
+            except OSError as problem:
+                raise StorageError(
+                    f"{path} was written, but making it durable failed: {problem.strerror}",
+                    hint="check the disk; the change is there now, but may not survive a loss of power",
+                ) from problem
+            point(f"{mark}-synced")
+            return True
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -146,9 +171,7 @@ class LocalStorage:
         directory = os.path.dirname(target)
         temporary = os.path.join(directory, f".{os.path.basename(target)}.{uuid.uuid4().hex[:12]}.tmp")
         try:
-            if not os.path.isdir(directory):
-                os.makedirs(directory, exist_ok=True)
-                self._sync_directory(os.path.dirname(directory))
+            self.make_directory(directory)
             with open(temporary, "wb") as file:
                 half = len(data) // 2
                 file.write(data[:half])
@@ -166,10 +189,20 @@ class LocalStorage:
             raise explain(problem, f"writing {os.path.basename(target)}") from problem
         return temporary
 
+    def make_directory(self, directory: str) -> None:
+        """Makes a directory, and those above it that are missing, durably."""
+        if os.path.isdir(directory):
+            return
+        above = os.path.dirname(directory)
+        self.make_directory(above)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory)
+        self._sync_directory(above)
+
     def _sync_directory(self, directory: str) -> None:
         if not self.durable:
             return
-        handle = os.open(directory, os.O_RDONLY)
+        handle = os.open(directory, os.O_RDONLY)  # fsync does the same to a file
         try:
             os.fsync(handle)
         finally:
@@ -180,18 +213,19 @@ class LocalStorage:
             return
         directories: set[str] = set()
         for path in paths:
-            full = self._full(path)
-            handle = os.open(full, os.O_RDONLY)
+            parent = os.path.dirname(self._full(path))
             try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            parent = os.path.dirname(full)
-            while len(parent) > len(self.root):
+                self._sync_directory(self._full(path))
+            except OSError as problem:
+                raise explain(problem, f"writing {path}") from problem
+            while len(parent) >= len(self.root):
                 directories.add(parent)
                 parent = os.path.dirname(parent)
         for directory in directories:
-            self._sync_directory(directory)
+            try:
+                self._sync_directory(directory)
+            except OSError as problem:
+                raise explain(problem, f"writing in {directory}") from problem
 
     def list(self, prefix: str) -> list[Listed]:
         found: list[Listed] = []
@@ -206,13 +240,35 @@ class LocalStorage:
     def delete(self, paths: Iterable[str]) -> None:
         parents: set[str] = set()
         for path in paths:
-            full = self._full(path)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(full)
-            parents.add(os.path.dirname(full))
+            try:
+                os.unlink(self._full(path))
+            except FileNotFoundError:
+                pass
+            except OSError as problem:
+                raise explain(problem, f"removing {path}") from problem
+            parents.add(os.path.dirname(path))
         for parent in parents:
-            with contextlib.suppress(OSError):
-                os.removedirs(parent)
+            self._remove_empty(parent)
+
+    def _remove_empty(self, directory: str) -> None:
+        """Removes a batch's empty directories. Those above it are shared: another process may be about to write."""
+        while directory.count("/") >= 2:
+            try:
+                os.rmdir(self._full(directory))
+            except OSError:
+                return
+            directory = os.path.dirname(directory)
+
+    def children(self, prefix: str) -> tuple[str, ...]:
+        try:
+            return tuple(sorted(os.listdir(self._full(prefix))))
+        except FileNotFoundError:
+            return ()
+        except OSError as problem:
+            raise explain(problem, f"listing {prefix}") from problem
+
+    def remove(self, prefix: str) -> None:
+        shutil.rmtree(self._full(prefix), ignore_errors=True)
 
     def url(self, path: str) -> str:
         return self._full(path)
@@ -233,9 +289,11 @@ class LocalStorage:
         try:
             _wait_for(handle)
             self._held += 1
-            yield
+            try:
+                yield
+            finally:
+                self._held -= 1
         finally:
-            self._held -= 1
             os.close(handle)
 
 
@@ -248,8 +306,14 @@ class ObjectStorage:
         import obstore.store
 
         self.root = url.rstrip("/")
+        client = {name.removeprefix("aws_"): value for name, value in options.items() if "allow_" in name}
+        config = {name: value for name, value in options.items() if "allow_" not in name}
         try:
-            self._store: Any = obstore.store.from_url(self.root, config=options or None)
+            self._store: Any = obstore.store.from_url(
+                self.root,
+                config=config or None,
+                client_options={name: str(value).lower() == "true" for name, value in client.items()} or None,
+            )
         except Exception as problem:
             raise StorageError(
                 f"the object store {url} cannot be used",
@@ -305,6 +369,19 @@ class ObjectStorage:
             ]
         except Exception as problem:
             raise self._explain(problem, f"listing {prefix}") from problem
+
+    def children(self, prefix: str) -> tuple[str, ...]:
+        import obstore
+
+        try:
+            found = obstore.list_with_delimiter(self._store, prefix=prefix)
+        except Exception as problem:
+            raise self._explain(problem, f"listing {prefix}") from problem
+        paths = [*found["common_prefixes"], *(str(meta["path"]) for meta in found["objects"])]
+        return tuple(sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths))
+
+    def remove(self, prefix: str) -> None:
+        self.delete(item.path for item in self.list(prefix))
 
     def delete(self, paths: Iterable[str]) -> None:
         import obstore

@@ -6,18 +6,26 @@ import os
 import threading
 import uuid
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.settings import Settings
 from viewkeeper.errors import StorageError
 from viewkeeper.store.batch import BatchWriter
-from viewkeeper.store.lease import Lease
+from viewkeeper.store.lease import Lease, lease_of
 from viewkeeper.store.ledger import Ledger
-from viewkeeper.store.state import Relation, State
-from viewkeeper.store.storage import Storage, explain
+from viewkeeper.store.state import DataFile, Relation, State
+from viewkeeper.store.storage import LocalStorage, Storage, explain
 
 LOCK = "ledger/.lock"
+
+
+class Held:
+    """Something that reads a state's files: they stay as long as it lives."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
 
 
 class Store:
@@ -30,15 +38,24 @@ class Store:
         self.state = state
         self.lease = Lease(storage, state.number)
         self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._guard = threading.RLock()
         self._scratch = threading.local()
         if storage.local:
             engine.new_scratch = lambda: storage.url(self.scratch_path(".parquet"))
 
     def refresh(self) -> State:
         """The newest state."""
-        self.state = self.ledger.refresh(self.state)
-        self.lease.advance(self._oldest_in_use())
-        return self.state
+        with self._guard:
+            self.state = self.ledger.refresh(self.state)
+            self.lease.advance(self._oldest_in_use())
+            return self.state
+
+    def hold(self) -> Held:
+        """The newest state, whose files stay until what is given here is let go."""
+        with self._guard:
+            held = Held(self.refresh())
+            self._in_use.add(held)
+            return held
 
     def _oldest_in_use(self) -> int:
         numbers: list[int] = [user.state.number for user in self._in_use]
@@ -46,11 +63,13 @@ class Store:
 
     def tell_lease(self) -> None:
         """Writes at once which states are still in use here."""
-        self.lease.advance(self._oldest_in_use(), at_once=True)
+        with self._guard:
+            self.lease.advance(self._oldest_in_use(), at_once=True)
 
     def use(self, user: Any) -> None:
         """Remembers that an object with a `state` may still read that state's files."""
-        self._in_use.add(user)
+        with self._guard:
+            self._in_use.add(user)
 
     def writer(self, relation: Relation) -> BatchWriter:
         """Writes batches of a relation under this handle's lease."""
@@ -62,7 +81,10 @@ class Store:
         paths: list[str] = self._scratch.__dict__.setdefault("paths", [])
         paths.append(path)
         if self.storage.local:
-            os.makedirs(os.path.dirname(self.storage.url(path)), exist_ok=True)
+            try:
+                os.makedirs(os.path.dirname(self.storage.url(path)), exist_ok=True)
+            except OSError as problem:
+                raise explain(problem, "making a scratch directory") from problem
         return path
 
     def clear_scratch(self) -> None:
@@ -72,15 +94,22 @@ class Store:
             if path.endswith(".parquet"):
                 self.storage.delete([path])
             else:
-                self.storage.delete(item.path for item in self.storage.list(path))
+                self.storage.remove(path)
 
-    def renew_lease(self) -> None:
-        """Takes a new lease after the old one was revoked."""
-        self.lease.close()
-        self.lease = Lease(self.storage, self.state.number)
+    def is_revoked(self, state: State, files: Iterable[DataFile]) -> bool:
+        """Whether one of these files may have been swept before a ledger entry named it.
+
+        Asked of the files, not of this handle: they may have been written under a lease that was renewed since.
+        """
+        with self._guard:
+            if self.lease.id in state.revoked:
+                old, self.lease = self.lease, Lease(self.storage, self._oldest_in_use())
+                old.close()
+        return any(lease_of(file.path) in state.revoked for file in files)
 
     def close(self) -> None:
         """Gives the lease back."""
+        self.storage.remove(f"scratch/{self.lease.id}")
         self.lease.close()
 
 
@@ -107,9 +136,9 @@ def _check_directory(root: str) -> None:
 
 def create_database(storage: Storage, settings: Settings, keep: float) -> State:
     """Makes a new database, or opens the one that another process just made."""
-    if storage.local:
+    if isinstance(storage, LocalStorage):
         try:
-            os.makedirs(storage.url("ledger"), exist_ok=True)
+            storage.make_directory(storage.url("ledger"))
         except OSError as problem:
             raise explain(problem, f"creating the database {storage.root}") from problem
     ledger = Ledger(storage)

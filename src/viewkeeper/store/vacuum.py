@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewkeeper.store.faults import point
-from viewkeeper.store.lease import live_leases
+from viewkeeper.store.lease import lease_of, live_leases
 from viewkeeper.store.state import State
 from viewkeeper.store.storage import now
 from viewkeeper.store.store import LOCK, Store
@@ -30,37 +30,42 @@ def vacuum(store: Store, grace: float) -> Vacuumed:
     """Sweeps files that are unnamed for longer than `grace` seconds and that nobody at work may need."""
     storage = store.storage
     with storage.lock(LOCK):
+        beside = [item for item in storage.list("ledger") if item.path.endswith(".tmp")]
+        scratch = storage.children("scratch")
         forgotten = _forget_dropped(store)
         listed = {item.path: item for item in storage.list("relations")}
         state = store.refresh()
         store.tell_lease()
         leases = live_leases(storage)
-        scratch = [item for item in storage.list("scratch") if item.path.split("/")[1] not in leases]
         replaced = _replaced(state, leases, grace)
+        known = named_files(state)
         orphans = {
-            path: _lease_of(path)
+            path: lease_of(path)
             for path, item in listed.items()
-            if path not in _named(state) and now() - item.modified >= grace and _lease_of(path) not in leases
+            if path not in known and now() - item.modified >= grace and lease_of(path) not in leases
         }
         state = _enter(store, state, sorted(set(orphans.values()) - state.revoked), replaced)
         point("vacuum-revoked")
-        named = _named(state)
+        named = named_files(state)
         doomed = [path for path in {*replaced, *orphans} if path not in named]
         half = len(doomed) // 2
         storage.delete(doomed[:half])
         point("vacuum-half")
         storage.delete(doomed[half:])
-        storage.delete(item.path for item in scratch)
+        for key in {path.split("/")[1] for path in doomed} - set(state.relations):
+            if not storage.list(f"relations/{key}"):
+                storage.remove(f"relations/{key}")
+        for name in scratch:
+            if name not in leases:
+                storage.remove(f"scratch/{name}")
+        # A writer that still wants to give these bytes a name finds them gone and writes them again.
+        storage.delete(item.path for item in beside if now() - item.modified >= grace)
     sizes = [listed[path].size for path in doomed if path in listed]
     return Vacuumed(len(sizes), sum(sizes), tuple(forgotten))
 
 
-def _lease_of(path: str) -> str:
-    """The lease under which a file was written: the first part of its name (or of its directory's)."""
-    return path.split("/")[2].split("-")[0].lstrip(".")
-
-
-def _named(state: State) -> set[str]:
+def named_files(state: State) -> set[str]:
+    """The files the ledger still knows: those in use, and those replaced but not yet swept."""
     named = {file.path for relation in state.relations.values() for file in relation.files}
     return named | {path for path, _, _ in state.removed}
 
@@ -73,23 +78,24 @@ def _replaced(state: State, leases: dict[str, int], grace: float) -> list[str]:
 
 def _forget_dropped(store: Store) -> list[str]:
     """Takes relations out of the state that were dropped before the promised history begins."""
-    state = store.refresh()
-    horizon = state.horizon(now())
-    gone = [r for r in state.relations.values() if r.dropped is not None and r.dropped <= horizon]
-    if gone:
-        _append(store, {"forgotten": [relation.id for relation in gone], "oldest": horizon})
-    return [relation.name for relation in gone]
+    while True:
+        state = store.refresh()
+        horizon = state.horizon(now())
+        gone = [r for r in state.relations.values() if r.dropped is not None and r.dropped <= horizon]
+        if not gone:
+            return []
+        body = {"kind": "maintenance", "forgotten": [relation.id for relation in gone], "oldest": horizon}
+        after = store.ledger.append(state, body)
+        if after is not None:
+            store.state = after
+            return [relation.name for relation in gone]
 
 
 def _enter(store: Store, state: State, revoked: list[str], swept: list[str]) -> State:
     if not revoked and not swept:
         return state
-    return _append(store, {"revoked": revoked, "swept": swept})
-
-
-def _append(store: Store, body: dict[str, object]) -> State:
     while True:
-        after = store.ledger.append(store.state, {"kind": "maintenance", **body})
+        after = store.ledger.append(store.state, {"kind": "maintenance", "revoked": revoked, "swept": swept})
         if after is not None:
             store.state = after
             return after

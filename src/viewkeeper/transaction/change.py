@@ -16,9 +16,11 @@ from viewkeeper.algebra.schema import WEIGHT, Schema
 class Change:
     """A net change. Its rows are fetched when first asked for, so a bulk load costs nothing to report."""
 
-    def __init__(self, schema: Schema, fetch: Callable[[], pa.Table]) -> None:
+    def __init__(self, schema: Schema, fetch: Callable[[], pa.Table], held: object = None) -> None:
+        """`held` is kept until the rows are fetched: what they are read from stays as long as it lives."""
         self.schema = schema
         self._fetch = fetch
+        self._held = held
         self._rows: pa.Table | None = None
 
     @property
@@ -26,6 +28,7 @@ class Change:
         """The signed rows, consolidated: every row once, with its weight."""
         if self._rows is None:
             self._rows = consolidate(self._fetch())
+            self._held = None
         return self._rows
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.engine.engine import SMALL
-from viewkeeper.errors import Conflict, StorageError
+from viewkeeper.errors import Conflict, ViewkeeperError
 from viewkeeper.store.batch import read_files
 from viewkeeper.store.compaction import compact_tiers
 from viewkeeper.store.state import DataFile, Relation, State
@@ -30,16 +30,20 @@ from viewkeeper.transaction.transaction import Pending, Read, Transaction
 def commit(tx: Transaction) -> Commit | None:
     """Commits a transaction; None if it has no net effect."""
     began = time.perf_counter()
-    changes = tx.changes()
-    touched = [pending for pending in tx.pending.values() if not pending.is_empty]
-    if not touched and not tx.created and not tx.dropped:
+    try:
+        changes = tx.changes()
+        touched = [pending for pending in tx.pending.values() if not pending.is_empty]
+        files = _write(tx, touched)
+    except ViewkeeperError:
+        tx.discard()
+        raise
+    if not files and not tx.created and not tx.dropped:
         tx.discard()
         return None
-    files = _write(tx, touched)
     try:
         after = _enter(tx, files)
     except Conflict:
-        tx.discard()  # only here is it certain that no entry names the files
+        tx.discard()  # after any other problem the entry may be there, and it names the files
         raise
     report = {
         pending.relation.name: Report(
@@ -54,7 +58,7 @@ def commit(tx: Transaction) -> Commit | None:
     }
     tx.pending.clear()
     tx.store.clear_scratch()
-    with contextlib.suppress(StorageError):  # upkeep only: the commit stands, and the next one tries again
+    with contextlib.suppress(ViewkeeperError):  # upkeep only: the commit stands, and the next one tries again
         compact_tiers(tx.store, list(files))
     return Commit(after.epoch, dt.datetime.fromtimestamp(now(), dt.UTC), changes, report)
 
@@ -79,7 +83,7 @@ def _enter(tx: Transaction, files: dict[str, list[DataFile]]) -> State:
     with store.storage.lock(LOCK):
         while True:
             state = store.refresh()
-            check_conflicts(tx, state)
+            check_conflicts(tx, state, [file for added in files.values() for file in added])
             after = store.ledger.append(state, _entry(tx, files, state.epoch + 1))
             if after is not None:
                 store.state = after
@@ -101,10 +105,9 @@ def _entry(tx: Transaction, files: dict[str, list[DataFile]], epoch: int) -> dic
     return entry
 
 
-def check_conflicts(tx: Transaction, state: State) -> None:
+def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> None:
     """Raises Conflict if what the transaction did would come out differently on the newest state."""
-    if tx.store.lease.id in state.revoked:
-        tx.store.renew_lease()
+    if tx.store.is_revoked(state, files):
         raise Conflict(
             "this process was taken for dead and its unfinished work was swept", hint="run the transaction again"
         )

@@ -74,21 +74,19 @@ def match_names(given: list[str], schema: Schema, relation: str) -> list[int | N
 
 def store_frame(engine: Engine, frame: Frame, relation: Relation, *, text: bool = False) -> Frame:
     """A frame with the relation's columns, in order, as its types, canonical. `text`: strings may become anything."""
-    schema = relation.schema
-    expressions = []
-    for (name, given), column in zip(engine.columns(frame), schema, strict=True):
-        source = quote(name)
-        expressions.append(
-            f"{_canonical_text(_store_text(source, given, column, relation, text), column.type)} "
-            f"AS {quote(column.name)}"
-        )
-    frame = frame.selectExpr(*expressions)
-    awkward = [
-        c for c in schema if c.type.is_nested and any(part.is_float or part.name == "map" for part in c.type.parts())
+    typed = [
+        f"{store_expression(quote(name), given, column, relation, text=text)} AS {quote(column.name)}"
+        for (name, given), column in zip(engine.columns(frame), relation.schema, strict=True)
     ]
-    if awkward:
-        frame = engine.in_python(frame, canonical_batches(schema), schema.ddl)
-    return frame
+    return canonical_frame(engine, frame.selectExpr(*typed), relation.schema)
+
+
+def canonical_frame(engine: Engine, frame: Frame, schema: Schema, *extra: str) -> Frame:
+    """A frame of the schema's columns (and extra ones) with canonical values."""
+    if any(c.type.is_nested and any(p.is_float or p.name == "map" for p in c.type.parts()) for c in schema):
+        more = "".join(f", {name} bigint" for name in extra)
+        return engine.in_python(frame, canonical_batches(schema), schema.ddl + more)
+    return frame.selectExpr(*[f"{_canonical_text(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema], *extra)
 
 
 def canonical_batches(schema: Schema) -> Any:
@@ -96,8 +94,12 @@ def canonical_batches(schema: Schema) -> Any:
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
-            table = cast_table(pa.Table.from_batches([batch]), schema, "the load", "UTC")
-            yield from canonical(table, schema).combine_chunks().to_batches()
+            table = pa.Table.from_batches([batch])
+            plain = cast_table(table.select(list(range(len(schema)))), schema, "the load", "UTC")
+            done = canonical(plain, schema)
+            for index in range(len(schema), table.num_columns):
+                done = done.append_column(table.schema.field(index), table.column(index))
+            yield from done.combine_chunks().to_batches()
 
     return work
 
@@ -113,7 +115,8 @@ def frame_by_name(engine: Engine, frame: Frame, relation: Relation) -> Frame:
     return frame.selectExpr(*picked)
 
 
-def _store_text(source: str, given: str, column: Column, relation: Relation, text: bool) -> str:
+def store_expression(source: str, given: str, column: Column, relation: Relation, *, text: bool = False) -> str:
+    """Engine text that stores a source column in a table's column, raising for values that do not fit."""
     kind = column.type
     if given == kind.ddl:
         return source

@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from viewkeeper.algebra.schema import Column
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
+from viewkeeper.store.scan import plain_frame
+from viewkeeper.store.state import Relation
+from viewkeeper.transaction.transaction import Transaction
+
+TARGET = "_vk_target"
+"""The name of a changing statement's table in its query, where it stands with its weights."""
 
 Resolve = Callable[[str, Place], Frame]
 
@@ -71,3 +78,23 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
     if isinstance(problem, TypeMismatch):
         problem.message = re.sub(r"^\[CAST_INVALID_INPUT\] (?=a value)", "", problem.message)
     return problem
+
+
+def table_frame(tx: Transaction, name: str, place: Place | None) -> Frame:
+    """A table as a query inside the transaction sees it."""
+    relation = tx.relation(name, place)
+    return plain_frame(tx.store.engine, tx.store.storage, tx.scan(relation))
+
+
+def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
+    """The frame of a query inside the transaction."""
+    return query_frame(tx.store.engine, query, whole, lambda name, place: table_frame(tx, name, place), given)
+
+
+def column_of(relation: Relation, name: str, whole: str) -> Column:
+    """A column that the user's text names."""
+    try:
+        return relation.schema.column(name, relation.name)
+    except NotFound as problem:
+        problem.place = place_of_name(name, whole)
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import schema_of_arrow
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.errors import EngineError, ViewkeeperError
+from viewkeeper.errors import EngineError, SessionLost, ViewkeeperError
 from viewkeeper.store.state import State
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.queries import at_place
@@ -28,7 +29,9 @@ class Result:
         commit: Commit | None = None,
         text: str = "",
         count: int | None = None,
+        again: Callable[[], Frame] | None = None,
     ) -> None:
+        """`again` makes the frame anew, should the engine lose its session before the rows are asked for."""
         self.commit = commit
         self.state = state
         self.count = count
@@ -36,12 +39,18 @@ class Result:
         self._frame = frame
         self._engine = engine
         self._text = text
+        self._again = again
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether this is the result of a query, be it of no rows, and not of a change."""
+        return self._table is not None or self._frame is not None
 
     @property
     def columns(self) -> list[str]:
         """Column names in order."""
         if self._table is None and self._frame is not None and self._engine is not None:
-            return [name for name, _ in self._engine.columns(self._frame)]
+            return [name for name, _ in self._from_frame(self._engine.columns)]
         return list(self.arrow().column_names)
 
     def arrow(self) -> pa.Table:
@@ -51,10 +60,20 @@ class Result:
                 self._table = pa.table({})
             else:
                 try:
-                    self._table = self._engine.collect(self._frame)
+                    self._table = self._from_frame(self._engine.collect)
                 except ViewkeeperError as problem:
                     raise at_place(problem, self._text) from problem
         return self._table
+
+    def _from_frame(self, action: Callable[[Frame], Any]) -> Any:
+        assert self._engine is not None
+        try:
+            return action(self._frame)
+        except SessionLost:
+            if self._again is None:
+                raise
+            self._frame = self._engine.surviving(self._again)
+            return action(self._frame)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, duplicates repeated. Maps and structs are dicts; timestamps are in UTC."""
@@ -94,9 +113,18 @@ def _plain(value: Any, kind: Type) -> Any:
         return None
     if kind.name == "map" and kind.key is not None and kind.value is not None:
         pairs = value.items() if isinstance(value, dict) else value
-        return {_plain(k, kind.key): _plain(v, kind.value) for k, v in pairs}
+        return {_hashable(_plain(k, kind.key)): _plain(v, kind.value) for k, v in pairs}
     if kind.name == "array" and kind.element is not None:
         return [_plain(part, kind.element) for part in value]
     if kind.name == "struct":
         return {name: _plain(value[name], part) for name, part in kind.fields}
+    return value
+
+
+def _hashable(value: Any) -> Any:
+    """A map's key: nested ones become tuples."""
+    if isinstance(value, dict):
+        return tuple(_hashable(part) for part in value.values())
+    if isinstance(value, list):
+        return tuple(_hashable(part) for part in value)
     return value

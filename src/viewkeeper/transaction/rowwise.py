@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewkeeper.algebra.rows import consolidate, row_tuples, signed, take
-from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.engine.engine import SMALL, Frame
@@ -184,6 +184,21 @@ def _keys_from(tx: Transaction, relation: Relation, keys: Any) -> pa.Table:
         listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
         return rows_to_arrow(listed, schema, relation.name, tx.zone)
     return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
+
+
+_ROOMY = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "timestamp_ntz": "timestamp", "void": "string"}
+"""Types guessed from text say what the first file holds; the column gets room for the next, the same on all engines."""
+
+
+def schema_of_file(tx: Transaction, path: str, form: str | None, options: Mapping[str, str]) -> Schema:
+    """The schema of a new table that can take a file: its columns, no keys."""
+    frame, form = outside_frame(tx.store, path, form, None, options)
+    if form == "csv":
+        frame, _ = outside_frame(tx.store, path, form, None, {"inferSchema": "true", **options})
+    given = tx.store.engine.columns(frame)
+    if form != "parquet":
+        given = [(name, _ROOMY.get(kind, kind)) for name, kind in given]
+    return make_schema([Column(name, parse_type(kind)) for name, kind in given], [])
 
 
 def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:

@@ -26,7 +26,7 @@ from viewkeeper.store.batch import STORED, read_files
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import Scan, Source, consolidated, pick, signed_frame
 from viewkeeper.store.state import DataFile, Relation, State
-from viewkeeper.store.store import Store
+from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
 
 
@@ -220,7 +220,7 @@ class Transaction:
         if not pending.staged:
             rows = pending.rows
             return Change(schema, lambda: rows)
-        return change_of_files(self.store, schema, tuple(pending.staged))
+        return change_of_files(self.store, schema, tuple(pending.staged), self.store.hold())
 
     def discard(self) -> None:
         """Removes the files this transaction staged; nobody has seen them."""
@@ -231,8 +231,13 @@ class Transaction:
         self.dropped.clear()
 
 
-def change_of_files(store: Store, schema: Schema, files: tuple[DataFile, ...], epoch: int | None = None) -> Change:
-    """A change that is read from its files when asked for: all their rows, or (merged files) those of one epoch."""
+def change_of_files(
+    store: Store, schema: Schema, files: tuple[DataFile, ...], held: Held, epoch: int | None = None
+) -> Change:
+    """A change that is read from its files when asked for: all their rows, or (merged files) those of one epoch.
+
+    `held` keeps the files until then.
+    """
 
     def fetch() -> pa.Table:
         if sum(file.rows for file in files) <= SMALL:
@@ -246,7 +251,7 @@ def change_of_files(store: Store, schema: Schema, files: tuple[DataFile, ...], e
             frame = frame.filter(f"{EPOCH} = {epoch}" + (f" OR {EPOCH} IS NULL" if whole else ""))
         return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
 
-    return Change(schema, fetch)
+    return Change(schema, fetch, held)
 
 
 def with_no_epoch(frame: Frame) -> Frame:

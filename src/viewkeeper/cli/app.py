@@ -1,0 +1,108 @@
+"""The `viewkeeper` command: global options, the verbs, and how errors are told."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import sys
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from viewkeeper.cli.compact import compact
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.demo import demo
+from viewkeeper.cli.doctor import doctor
+from viewkeeper.cli.history import history
+from viewkeeper.cli.load import load
+from viewkeeper.cli.ls import ls
+from viewkeeper.cli.output import FORMATS, tell_error
+from viewkeeper.cli.show import show
+from viewkeeper.cli.sql import sql
+from viewkeeper.cli.vacuum import vacuum
+from viewkeeper.cli.version import show_version, version
+from viewkeeper.errors import ViewkeeperError
+
+
+class Failed(click.ClickException):
+    """A failure with a message for the user; exit code 1."""
+
+    def show(self, file: Any = None) -> None:
+        """Prints it on stderr."""
+        tell_error(self.message)
+
+
+class Verbs(click.Group):
+    """The verbs in the order of a first visit; failures become messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs as they were added."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a verb. A closed pipe and Ctrl-C are left to click, which ends without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except ViewkeeperError as problem:
+            raise Failed(str(problem)) from problem
+        except OSError as problem:
+            if problem.errno == errno.EPIPE:
+                raise
+            where = f": {problem.filename}" if problem.filename else ""
+            raise Failed(f"{problem.strerror or problem}{where}") from problem
+
+
+def _engine(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value and value.lower() not in ("spark", "sail") and not value.lower().startswith("sc://"):
+        raise click.BadParameter(f"there is no engine '{value}': use spark, sail or sc://host:port")
+    return value or None
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--db", metavar="DIR", default="lake", show_default=True, envvar="VIEWKEEPER_DB", show_envvar=True,
+    help="The database: a directory or an object-store URL.",
+)  # fmt: skip
+@click.option(
+    "--engine", metavar="E", envvar="VIEWKEEPER_ENGINE", show_envvar=True, callback=_engine,
+    help="spark, sail or sc://host:port. Default: the engine the database was made with; spark for a new one.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+    help="How data is printed.",
+)  # fmt: skip
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="The version.")
+@click.pass_context
+def cli(ctx: click.Context, db: str, engine: str | None, form: str) -> None:
+    """A database of changing tables on Spark: every commit is an epoch that can be read again.
+
+    \b
+    viewkeeper demo                              see what it does
+    viewkeeper sql "CREATE TABLE t (id BIGINT PRIMARY KEY, name STRING)"
+    viewkeeper load t people.csv
+    viewkeeper --format json sql "SELECT * FROM t AS OF EPOCH 1"
+
+    Data goes to stdout, everything else to stderr. Exit code 0: done, 1: failed, 2: wrong usage.
+    """
+    given = ctx.get_parameter_source("db") is not ParameterSource.DEFAULT
+    ctx.obj = Options(db or "lake", engine, form, db_given=given)
+
+
+for verb in (demo, sql, load, ls, show, history, compact, vacuum, doctor, version):
+    cli.add_command(verb)
+
+
+def main() -> None:
+    """The entry point of the `viewkeeper` program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        cli(prog_name="viewkeeper")
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first is still being handled
+        with contextlib.suppress(OSError):
+            sys.stderr.write("Aborted!\n")
+        os._exit(1)

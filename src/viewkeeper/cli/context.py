@@ -1,0 +1,53 @@
+"""What the global options say, and opening the database they name."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from viewkeeper.errors import StorageError
+
+if TYPE_CHECKING:
+    from viewkeeper.database import Database
+    from viewkeeper.store.state import State
+
+
+@dataclass(frozen=True)
+class Options:
+    """The global options."""
+
+    db: str
+    engine: str | None
+    form: str
+    db_given: bool = False
+
+    @property
+    def command(self) -> str:
+        """The beginning of a command on the same database, for hints that can be typed."""
+        return f"viewkeeper --db {shlex.quote(self.db)}" if self.db_given else "viewkeeper"
+
+    def find_state(self) -> State | None:
+        """The state of the database; None if there is none. Creates nothing."""
+        from viewkeeper.store.storage import open_storage
+        from viewkeeper.store.store import find_state
+
+        return find_state(open_storage(self.db, {}, "full"))
+
+    def open(self, *, create: bool = False) -> Database:
+        """Opens the database, with the engine it was made with unless another one is asked for."""
+        from viewkeeper.database import connect
+
+        state = self.find_state()
+        if state is None and not create:
+            raise self.no_database()
+        return connect(self.db, self.engine or (state.settings.engine if state else None))
+
+    def no_database(self, hint: str | None = None) -> StorageError:
+        """The error for a place without a database."""
+        typed = f'{self.command} sql "CREATE TABLE t (id BIGINT PRIMARY KEY, name STRING)"'
+        return StorageError(
+            f"there is no database at {self.db}",
+            detail=None if self.db_given else "this is the default place; --db DIR or $VIEWKEEPER_DB names another",
+            hint=hint or f"make one: {typed}",
+        )

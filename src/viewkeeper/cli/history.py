@@ -1,0 +1,20 @@
+"""viewkeeper history: the commits."""
+
+from __future__ import annotations
+
+import click
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import print_rows
+
+COLUMNS = ("epoch", "committed_at", "changes")
+
+
+@click.command(short_help="List the commits.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N commits.")
+@click.pass_obj
+def history(options: Options, limit: int | None) -> None:
+    """Lists the commits, newest first: epoch, time, and what was created, dropped and changed."""
+    with options.open() as db:
+        commits = db.history(limit)
+    print_rows(COLUMNS, ([commit[name] for name in COLUMNS] for commit in commits), options.form)

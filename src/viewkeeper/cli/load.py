@@ -1,0 +1,69 @@
+"""viewkeeper load: a file into a table."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+
+import click
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import count_of, note, size, stderr
+from viewkeeper.errors import NotFound
+
+
+@click.command(short_help="Load a Parquet, CSV or JSON file into a table.")
+@click.argument("table")
+@click.argument("file")
+@click.option(
+    "--format", "form", type=click.Choice(["parquet", "csv", "json"]), help="The file's format; default: by its name."
+)
+@click.option("--create", is_flag=True, help="Make the table with the file's columns if it is not there.")
+@click.pass_obj
+def load(options: Options, table: str, file: str, form: str | None, create: bool) -> None:
+    """Loads a Parquet, CSV or JSON FILE (or a directory of them) into TABLE, as one commit.
+
+    Columns are matched by name; those the file does not have become NULL. A CSV file needs a header line. Either all
+    rows are loaded or none.
+    """
+    if "://" not in file and not os.path.exists(file):
+        raise NotFound(f"there is no file {file}", hint="check the path; it is relative to the current directory")
+    typed = _with_create(options, table, file, form)
+    if not create and options.find_state() is None:
+        raise options.no_database(hint=f"--create makes it, and the table from the file: {typed}")
+    with options.open(create=create) as db:
+        try:
+            if not create:
+                db.table(table)
+        except NotFound as problem:
+            problem.detail = problem.hint
+            problem.hint = f"--create makes the table from the file: {typed}"
+            raise
+        with _progress(table, file):
+            result = db.load(table, file, format=form, create=create)
+    epoch = f"epoch {result.commit.epoch}" if result.commit else "no change, so no epoch"
+    note(f"{count_of(result.count or 0, 'row')} loaded into {table} ({epoch})")
+
+
+def _with_create(options: Options, table: str, file: str, form: str | None) -> str:
+    spelled = [shlex.quote(table), shlex.quote(file), "--create", *(["--format", form] if form else [])]
+    return f"{options.command} load {' '.join(spelled)}"
+
+
+@contextlib.contextmanager
+def _progress(table: str, file: str) -> Iterator[None]:
+    """A moving bar on a terminal, nothing elsewhere. The engine loads the file in one go and tells no share of it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    told = f"loading {os.path.basename(file.rstrip('/'))} into {table}"
+    if os.path.isfile(file):
+        told += f" ({size(os.path.getsize(file))})"
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stderr(), transient=True) as progress:
+        progress.add_task(told, total=None)
+        yield

@@ -1,0 +1,115 @@
+"""viewkeeper show: everything about one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import print_object, print_result, print_rows, size, stdout
+from viewkeeper.errors import NotFound
+
+if TYPE_CHECKING:
+    from viewkeeper.algebra.schema import Schema
+    from viewkeeper.database import Database
+    from viewkeeper.store.state import Relation, State
+
+
+@click.command(short_help="Show a table: definition, keys, epochs, files, rows.")
+@click.argument("name")
+@click.option("--rows", "count", type=click.IntRange(min=0), default=0, metavar="N", help="Also print N rows.")
+@click.option("--as-of", "epoch", type=click.IntRange(min=0), metavar="EPOCH", help="As the table was at this epoch.")
+@click.pass_obj
+def show(options: Options, name: str, count: int, epoch: int | None) -> None:
+    """Shows table NAME: definition, keys, epochs, files and size, and some of its rows.
+
+    In CSV form --rows prints the rows alone.
+    """
+    with options.open() as db:
+        state = db._store.refresh()
+        relation = _find(db, state, name, epoch)
+        about = _about(state, relation, epoch)
+        if options.form == "table":
+            _print(about)
+        result = _first_rows(db, relation.name, count, epoch) if count else None
+        if options.form == "json":
+            rows = None if result is None else [dict(zip(result.columns, row, strict=True)) for row in result.rows()]
+            print_object(about if rows is None else {**about, "rows": rows})
+        elif result is not None:
+            print_result(result, options.form)
+        elif options.form == "csv":
+            print_rows(("property", "value"), about.items(), options.form)
+
+
+def _find(db: Database, state: State, name: str, epoch: int | None) -> Relation:
+    if epoch is not None:
+        state.check_epoch(epoch)
+    relation = state.find(name, epoch)
+    if relation is None and (epoch is None or state.find(name) is None):
+        db.table(name)  # raises NotFound with the nearest name
+    if relation is None:
+        raise NotFound(f"there was no table named '{name}' at epoch {epoch}", hint="leave --as-of out")
+    return relation
+
+
+def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any]:
+    files = relation.files_at(state.epoch if epoch is None else epoch)
+    body: dict[str, Any] = {
+        "name": relation.name,
+        "kind": "table",
+        "definition": definition(relation.name, relation.schema),
+        "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in relation.schema],
+        "keys": [str(key) for key in relation.schema.keys],
+        "created_epoch": relation.created,
+        "changed_epoch": max([relation.created, *(file.last_epoch for file in files)]),
+        "readable_epochs": [max(relation.created, state.oldest), state.epoch],
+        "files": len(files),
+        "stored_rows": sum(file.rows for file in files),
+        "bytes": sum(file.size for file in files),
+    }
+    if epoch is not None:
+        body["as_of"] = epoch
+        body["changed_epoch"] = min(body["changed_epoch"], epoch)
+    return body
+
+
+def definition(name: str, schema: Schema) -> str:
+    """The CREATE TABLE statement that makes such a table."""
+    from viewkeeper.algebra.types import quote
+
+    def spell(word: str) -> str:
+        return word if word.isidentifier() and word.isascii() else quote(word)
+
+    lines = [f"{spell(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema]
+    for key in schema.keys:
+        kind = "PRIMARY KEY" if key.primary else "UNIQUE"
+        lines.append(f"{kind} ({', '.join(spell(column) for column in key.columns)})")
+    return f"CREATE TABLE {spell(name)} (\n  " + ",\n  ".join(lines) + "\n);"
+
+
+def _print(about: dict[str, Any]) -> None:
+    first, last = about["readable_epochs"]
+    console = stdout()
+    console.print(about["definition"], markup=False, soft_wrap=True)
+    facts = {
+        "keys": ", ".join(about["keys"]) or "none",
+        "as of": f"epoch {about['as_of']}" if "as_of" in about else "",
+        "created": f"epoch {about['created_epoch']}",
+        "last change": f"epoch {about['changed_epoch']}",
+        "readable": f"epochs {first} to {last}",
+        "files": f"{about['files']} ({size(about['bytes'])})",
+        "stored rows": f"{about['stored_rows']:,}",
+    }
+    console.print()
+    for label, text in facts.items():
+        if text:
+            console.print(f"{label + ':':13}{text}", markup=False, soft_wrap=True)
+    console.print()
+
+
+def _first_rows(db: Database, name: str, count: int, epoch: int | None) -> Any:
+    from viewkeeper.algebra.types import quote
+
+    suffix = "" if epoch is None else f" AS OF EPOCH {epoch}"
+    return db.sql(f"SELECT * FROM {quote(name)} LIMIT {count}{suffix}")

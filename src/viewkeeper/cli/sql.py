@@ -1,0 +1,74 @@
+"""viewkeeper sql: runs statements."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import count_of, note, print_result
+from viewkeeper.errors import SqlError
+
+if TYPE_CHECKING:
+    from viewkeeper.transaction.result import Result
+
+
+@click.command(short_help="Run SQL statements.")
+@click.argument("text", required=False)
+@click.option("-f", "--file", "file", type=click.File(encoding="utf-8"), help="Read the statements from a file.")
+@click.pass_obj
+def sql(options: Options, text: str | None, file: TextIO | None) -> None:
+    """Runs one or several SQL statements, given as TEXT, in a file (-f), or on stdin (-).
+
+    The rows of every query are printed. Without BEGIN each statement commits alone. A CREATE TABLE makes the
+    database if there is none.
+
+    \b
+    viewkeeper sql "SELECT region, sum(amount) FROM orders GROUP BY region"
+    viewkeeper sql "SELECT * FROM orders AS OF EPOCH 3"
+    viewkeeper sql -f changes.sql
+    echo "SHOW TABLES" | viewkeeper sql -
+    """
+    script = _script(text, file)
+    with options.open(create=options.find_state() is None and _makes_table(script)) as db:
+        for result in db.script(script):
+            _tell(result, options.form)
+        if db.in_transaction:
+            raise SqlError("the statements end inside a transaction, so it was rolled back", hint="end it with COMMIT;")
+
+
+def _script(text: str | None, file: TextIO | None) -> str:
+    if text is not None and file is not None:
+        raise click.UsageError("give the statements as TEXT or with -f FILE, not both")
+    try:
+        if file is not None:
+            return file.read()
+        if text == "-" or (text is None and not sys.stdin.isatty()):
+            return sys.stdin.read()
+    except UnicodeDecodeError as problem:
+        raise click.UsageError(f"the statements are not UTF-8 text: {problem.reason}") from problem
+    if text is None:
+        raise click.UsageError('no statements: give them as TEXT, with -f FILE, or on stdin: viewkeeper sql "SELECT 1"')
+    return text
+
+
+def _makes_table(script: str) -> bool:
+    """Whether a statement makes a table, and so may make the database."""
+    from viewkeeper.sql.statements import CreateTable, parse
+    from viewkeeper.sql.tokens import split
+
+    return any(isinstance(parse(statement), CreateTable) for statement in split(script))
+
+
+def _tell(result: Result, form: str) -> None:
+    if result.has_rows:
+        rows = print_result(result, form)
+        if form == "table":
+            note(f"({count_of(rows, 'row')})")
+    elif result.commit is not None:
+        touched = "" if result.count is None else f", {count_of(result.count, 'row')}"
+        note(f"epoch {result.commit.epoch}{touched}")
+    elif result.count is not None:
+        note(count_of(result.count, "row"))

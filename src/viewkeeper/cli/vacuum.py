@@ -1,0 +1,32 @@
+"""viewkeeper vacuum: deletes files nothing needs."""
+
+from __future__ import annotations
+
+import click
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import print_rows, size
+from viewkeeper.errors import SqlError
+
+
+@click.command(short_help="Delete files that nothing needs any more.")
+@click.option(
+    "--grace",
+    default="1 hour",
+    show_default=True,
+    metavar="SPAN",
+    help="Leave files younger than this, e.g. '5 minutes'.",
+)
+@click.pass_obj
+def vacuum(options: Options, grace: str) -> None:
+    """Deletes files that no kept epoch, no reader and no writer at work needs, and says how many."""
+    from viewkeeper.database import seconds
+
+    try:
+        span = seconds(grace)
+    except SqlError as problem:
+        raise click.BadParameter(f"{problem.message}: {problem.hint}", param_hint="--grace") from problem
+    with options.open() as db:
+        done = db.vacuum(span)
+    row = [done.files, size(done.bytes) if options.form == "table" else done.bytes, list(done.relations)]
+    print_rows(("files", "bytes", "forgotten_tables"), [row], options.form)

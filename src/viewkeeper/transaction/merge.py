@@ -1,0 +1,226 @@
+"""MERGE: one query whose rows are what happens to each row, an old one, a new one, or both.
+
+Branches (matched, not matched, not matched by source) are united, so that the engine is asked once. Per row the first
+WHEN clause that applies counts.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewkeeper.algebra.cast import cast_table
+from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import parse_type, quote
+from viewkeeper.engine.engine import Frame
+from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.sql import statements as sql
+from viewkeeper.sql.references import parse_query, place_of_name
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scan import consolidated, net_frame
+from viewkeeper.store.state import Relation
+from viewkeeper.transaction.intake import canonical_frame, materialise, store_expression
+from viewkeeper.transaction.queries import TARGET, at_place, column_of, select_frame
+from viewkeeper.transaction.rowwise import apply_rows, change_by_frame
+from viewkeeper.transaction.transaction import Transaction, conform
+
+SOURCE = "_vk_source"
+DELETE, UPDATE, INSERT = 1, 2, 3
+
+
+def merge(tx: Transaction, statement: sql.Merge, whole: str) -> int:
+    """Carries out a MERGE; the number of rows inserted, updated and deleted."""
+    relation = tx.relation(statement.table, place_of_name(statement.table, whole))
+    source, schema, keys = _source(tx, relation, statement, whole)
+    kinds = {clause.matched for clause in statement.clauses}
+    by_source = "not matched by source" in kinds
+    scan = tx.scan(relation, None if by_source else keys)
+    given = {TARGET: net_frame(tx.store.engine, tx.store.storage, scan), SOURCE: source}
+    branches = [
+        _branch(tx, relation, statement, kind, schema, given, whole)
+        for kind in ("matched", "not matched", "not matched by source")
+        if kind in kinds
+    ]
+    matched = [clause for clause in statement.clauses if clause.matched == "matched"]
+    repeats = len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None
+    try:
+        events = tx.store.engine.union(branches)
+        small = tx.store.engine.collect_small(events)
+        if small is not None:
+            return _apply_small(tx, relation, small, repeats)
+        return _apply_large(tx, relation, events, repeats)
+    except ViewkeeperError as problem:
+        raise at_place(problem, whole) from problem
+
+
+def _source(tx: Transaction, relation: Relation, statement: sql.Merge, whole: str) -> tuple[Frame, Schema, Keys | None]:
+    """The source, computed once, and the target's keys that it names."""
+    engine = tx.store.engine
+    raw = select_frame(tx, f"SELECT * FROM {statement.source} AS {quote(statement.source_alias)}", whole)
+    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in engine.columns(raw)))
+    rows = engine.collect_small(raw)
+    if rows is None:
+        return materialise(tx.store, raw, schema, "")[0], schema, None
+    table = conform(rows, schema)
+    return engine.arrow(table, schema), schema, _keys(relation, statement, schema, table)
+
+
+def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
+    """Keys of the target taken from the source, if the condition equates columns of the two."""
+    where = parse_query(f"SELECT 1 FROM x WHERE {statement.on}", None).find(exp.Where)
+    pairs: dict[str, str] = {}
+    todo = [where.this] if where is not None else []
+    while todo:
+        node = todo.pop()
+        if isinstance(node, exp.Paren):
+            todo.append(node.this)
+        elif isinstance(node, exp.And):
+            todo += [node.left, node.right]
+        elif isinstance(node, exp.EQ):
+            sides = [side for side in (node.left, node.right) if isinstance(side, exp.Column)]
+            own = [side for side in sides if side.table.lower() == statement.alias.lower()]
+            other = [side for side in sides if side.table.lower() == statement.source_alias.lower()]
+            if len(own) == 1 and len(other) == 1:
+                target, given = relation.schema.find(own[0].name), schema.find(other[0].name)
+                if target and given and _same_kind(target, given):
+                    pairs[target.name] = given.name
+    if not pairs:
+        return None
+    wanted = relation.schema.subset(pairs)
+    try:
+        table = cast_table(rows.select(list(pairs.values())), wanted, relation.name, "UTC")
+    except TypeMismatch:
+        return None  # a source value that no target value can equal; the join will see to it
+    return Keys(consolidate(signed(canonical(table, wanted), 1)).drop_columns([WEIGHT]), wanted)
+
+
+def _same_kind(target: Column, given: Column) -> bool:
+    return target.type == given.type or (target.type.is_integer and given.type.is_integer)
+
+
+def _branch(
+    tx: Transaction,
+    relation: Relation,
+    statement: sql.Merge,
+    kind: str,
+    source: Schema,
+    given: dict[str, Frame],
+    whole: str,
+) -> Frame:
+    """What happens to the rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
+    target_alias, source_alias = quote(statement.alias), quote(statement.source_alias)
+    clauses = [clause for clause in statement.clauses if clause.matched == kind]
+    tests = [f"({clause.condition})" if clause.condition else "TRUE" for clause in clauses]
+    visible = None if kind == "not matched by source" else source
+    values = [_values(relation, clause, visible, source_alias, whole) for clause in clauses]
+    inserting = kind == "not matched"
+    olds = [f"CAST(NULL AS {c.type.ddl})" if inserting else f"{target_alias}.{quote(c.name)}" for c in relation.schema]
+    columns = [f"{old} AS _vk_o{i}" for i, old in enumerate(olds)]
+    for number, assigned in enumerate(values):
+        before = " ".join(f"WHEN {test} THEN NULL" for test in tests[:number])
+        for i, column in enumerate(relation.schema):
+            if column.name in assigned:
+                text = f"CASE {before} WHEN {tests[number]} THEN {assigned[column.name]} END"
+                columns.append(f"{text} AS _vk_v{number}_{i}")
+    which = " ".join(f"WHEN {test} THEN {number}" for number, test in enumerate(tests))
+    weight = "CAST(1 AS BIGINT)" if inserting else f"{target_alias}.{WEIGHT}"
+    columns += [f"{weight} AS _vk_w", f"CASE {which} ELSE -1 END AS _vk_c"]
+    left, right = f"{TARGET} AS {target_alias}", f"{SOURCE} AS {source_alias}"
+    if inserting:
+        left, right = right, left
+    join = "JOIN" if kind == "matched" else "LEFT ANTI JOIN"
+    query = f"SELECT {', '.join(columns)} FROM {left} {join} {right} ON {statement.on}"
+    frame = select_frame(tx, query, whole, given).filter("_vk_c >= 0")
+    types = dict(tx.store.engine.columns(frame))
+    news = []
+    for i, column in enumerate(relation.schema):
+        cases = ""
+        for number, assigned in enumerate(values):
+            if column.name in assigned:
+                value = f"_vk_v{number}_{i}"
+                cases += f" WHEN _vk_c = {number} THEN {store_expression(value, types[value], column, relation)}"
+        news.append(f"CASE {cases} ELSE _vk_o{i} END AS _vk_n{i}" if cases else f"_vk_o{i} AS _vk_n{i}")
+    actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(clauses))
+    return frame.selectExpr(
+        *[f"_vk_o{i}" for i in range(len(relation.schema))], *news, "_vk_w", f"CASE {actions} END AS _vk_a"
+    )
+
+
+def _action(clause: sql.MergeClause) -> int:
+    return {"delete": DELETE, "update": UPDATE, "insert": INSERT}[clause.action.split()[0]]
+
+
+def _values(
+    relation: Relation, clause: sql.MergeClause, source: Schema | None, source_alias: str, whole: str
+) -> dict[str, str]:
+    """Per column the expression a clause gives it."""
+    if not clause.action.endswith("all"):
+        return {column_of(relation, name, whole).name: f"({text})" for name, text in clause.assignments}
+    if source is None:
+        raise SqlError("UPDATE SET * has no source row here", hint="name the columns")
+    missing = [name for name in relation.schema.names if source.find(name) is None]
+    if missing:
+        raise NotFound(f"the source has no column '{missing[0]}' for *", hint="name the columns instead of *")
+    return {name: f"{source_alias}.{quote(source.column(name).name)}" for name in relation.schema.names}
+
+
+def _several(relation: Relation, row: tuple[object, ...]) -> ConstraintViolation:
+    return ConstraintViolation(
+        f"MERGE matches the row ({', '.join(map(repr, row))}) of {relation.name} with several source rows",
+        hint="make the source unique, for instance with GROUP BY or SELECT DISTINCT",
+    )
+
+
+def _apply_small(tx: Transaction, relation: Relation, events: pa.Table, repeats: bool) -> int:
+    schema = relation.schema
+    old = conform(events.select([f"_vk_o{i}" for i in range(len(schema))]), schema)
+    new = canonical(conform(events.select([f"_vk_n{i}" for i in range(len(schema))]), schema), schema)
+    actions, weights = events["_vk_a"].to_pylist(), events["_vk_w"].to_pylist()
+    seen: set[tuple[object, ...]] = set()
+    gone: list[int] = []
+    come: list[int] = []
+    for index, (row, action) in enumerate(zip(row_tuples(old), actions, strict=True)):
+        if action != INSERT:
+            if row in seen:
+                if repeats:
+                    continue
+                raise _several(relation, row)
+            seen.add(row)
+            gone.append(index)
+        if action != DELETE:
+            come.append(index)
+    minus = _weighted(take(old, gone), [-weights[i] for i in gone])
+    plus = _weighted(take(new, come), [weights[i] for i in come])
+    apply_rows(tx, relation, pa.concat_tables([minus, plus]))
+    return len({*gone, *come})
+
+
+def _weighted(rows: pa.Table, weights: list[int]) -> pa.Table:
+    return rows.append_column(pa.field(WEIGHT, pa.int64()), pa.array(weights, pa.int64()))
+
+
+def _apply_large(tx: Transaction, relation: Relation, events: Frame, repeats: bool) -> int:
+    engine, schema = tx.store.engine, relation.schema
+    columns = [Column(name, parse_type(kind)) for name, kind in engine.columns(events)]
+    stable, count = materialise(tx.store, events, Schema(tuple(columns)), "")
+    names = [quote(name) for name in schema.names]
+    olds = [f"_vk_o{i}" for i in range(len(schema))]
+    gone = stable.filter(f"_vk_a <> {INSERT}").select(*olds, "_vk_w")
+    if repeats:
+        gone = gone.groupBy(*olds).agg({"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
+    else:
+        twice = gone.groupBy(*olds).agg({"_vk_w": "count"}).toDF(*olds, "_vk_n").filter("_vk_n > 1")
+        found = engine.collect(twice.select(*olds).limit(1))
+        if found.num_rows:
+            raise _several(relation, row_tuples(found)[0])
+    minus = gone.selectExpr(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}")
+    come = stable.filter(f"_vk_a <> {DELETE}")
+    plus = canonical_frame(
+        engine,
+        come.selectExpr(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}"),
+        schema,
+        WEIGHT,
+    )
+    changed = change_by_frame(tx, relation, consolidated(engine.union([minus, plus]), schema), 1 << 40)
+    return changed if repeats else count
