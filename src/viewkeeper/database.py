@@ -28,6 +28,7 @@ from viewkeeper.errors import (
 )
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement, split
+from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.scan import Source, pick, plain_frame
 from viewkeeper.store.state import Relation, State
@@ -72,6 +73,8 @@ def connect(
     state = find_state(storage)
     choice = engine if engine is not None else os.environ.get("VIEWKEEPER_ENGINE") or "spark"
     opened = open_engine(choice, state.settings if state else None, conf, options)
+    if not opened.is_local:
+        opened.check()
     if state is None:
         settings = Settings(engine=opened.kind, time_zone=time_zone)
         opened.settings = settings
@@ -202,13 +205,13 @@ class Database:
             case syntax.Select():
                 current = self._current()
                 if current is not None and parsed.epoch is None:
-                    return current.select(parsed.query, statement.text)
-                return self._select(parsed, statement.text)
+                    return current.select(parsed.query, statement.alone)
+                return self._select(parsed, statement.alone)
             case _:
                 current = self._current()
                 if current is not None:
-                    return current.run(parsed, statement.text)
-                return self._alone(lambda tx: tx.run(parsed, statement.text))
+                    return current.run(parsed, statement.alone)
+                return self._alone(lambda tx: tx.run(parsed, statement.alone))
 
     def _current(self) -> Transaction | None:
         current: Transaction | None = getattr(self._local, "transaction", None)
@@ -379,7 +382,10 @@ class Database:
             wanted = [relation]
         done = []
         for relation in wanted:
-            current = store.refresh().relations[relation.id]
+            held = store.hold()  # the files stay while they are merged, whoever else replaces them
+            current = held.state.relations.get(relation.id)
+            if current is None:
+                continue
             result = store.engine.surviving(functools.partial(compact_relation, store, current))
             if result is not None:
                 done.append(result)
@@ -440,9 +446,7 @@ class Table:
         plain = {file.first_epoch for file in relation.files if not file.merged}
         merged = [file for file in relation.files if file.merged and file.last_epoch > since]
         if merged:
-            frame = store.engine.files(
-                [store.storage.url(f.path) for f in merged], relation.schema, f"_weight bigint, {EPOCH} bigint"
-            )
+            frame = stored_frame(store.engine, store.storage, merged, relation.schema)
             plain |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
         for epoch in sorted(number for number in plain if number > since):
             yield epoch, self._change_at(store, held, relation, epoch)
@@ -497,13 +501,13 @@ class Transaction:
                     )
                 if isinstance(parsed, syntax.Select):
                     if parsed.epoch is not None:
-                        result = self._db._select(parsed, statement.text)
+                        result = self._db._select(parsed, statement.alone)
                     else:
-                        result = self.select(parsed.query, statement.text)
+                        result = self.select(parsed.query, statement.alone)
                 elif isinstance(parsed, (syntax.Show, syntax.Describe)):
                     result = self._db._statement(statement)
                 else:
-                    result = self.run(parsed, statement.text)
+                    result = self.run(parsed, statement.alone)
             except ViewkeeperError as problem:
                 problem.statement = (number, len(parts))
                 raise

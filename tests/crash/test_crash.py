@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import crash_work
 import pytest
-from inventory import check_ledger, check_nothing_left_over
 
 import viewkeeper as vk
+from inventory import check_ledger, check_nothing_left_over
+from processes import child, clean_environment
 from viewkeeper.store.faults import POINTS
 
 WORK = Path(crash_work.__file__)
@@ -43,29 +44,21 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: root / name for name in ("young", "old", "spark")}
 
 
-def start(path: Path, engine: str, fault: str | None) -> subprocess.Popen[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("VIEWKEEPER_")}
-    if fault is not None:
-        environment["VIEWKEEPER_FAULT"] = fault
-    return subprocess.Popen(
-        [sys.executable, str(WORK), str(path), engine, str(SERIALS)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(path: Path, engine: str, fault: str | None) -> AbstractContextManager[subprocess.Popen[str]]:
+    environment = {} if fault is None else {"VIEWKEEPER_FAULT": fault}
+    return child(WORK, path, engine, SERIALS, **environment)
 
 
-def death_of(child: subprocess.Popen[str], before: int, heard: str = "") -> Death:
+def death_of(worker: subprocess.Popen[str], before: int, heard: str = "") -> Death:
     """Waits for the end of a child and reads what it said."""
-    out, errors = child.communicate(timeout=300)
+    out, errors = worker.communicate(timeout=120)
     lines = (heard + out).splitlines()
     assert "failed" not in [line.split()[0] for line in lines], (lines, errors)
-    assert child.returncode in (0, -signal.SIGKILL), errors
+    assert worker.returncode in (0, -signal.SIGKILL), errors
     serials = [int(line) for line in lines if line.isdigit()]
     processes = [line.split()[2:] for line in lines if line.startswith("start")]
     return Death(
-        signal=-child.returncode,
+        signal=-worker.returncode,
         acknowledged=serials[-1] if serials else before,
         started=bool(processes),
         processes=tuple(int(number) for number in (processes[0] if processes else [])),
@@ -113,8 +106,10 @@ def kill_at(templates: dict[str, Path], place: Path, engine: str, point: str, ti
     template = "spark" if engine == "spark" else "old" if point.startswith("snapshot") else "young"
     shutil.copytree(templates[template], place)
     before = serial_at(place, engine)
-    death = death_of(start(place, engine, f"kill:{point}:{times}"), before)
+    with start(place, engine, f"kill:{point}:{times}") as worker:
+        death = death_of(worker, before)
     assert death.signal == signal.SIGKILL, f"the child did not come to {point} {times} times"
+    assert bool(death.processes) == (engine == "spark")
     for process in death.processes:
         wait_until_gone(process)
     check_recovery(place, engine, death.acknowledged, seed=times)
@@ -140,12 +135,12 @@ def kill_at_random(templates: dict[str, Path], place: Path, seed: int, kills: in
     shutil.copytree(templates["old"], place)
     serial = serial_at(place, "sail")
     for _ in range(kills):
-        child = start(place, "sail", None)
-        assert child.stdout is not None
-        heard = child.stdout.readline()
-        time.sleep(chance.uniform(0.0, 0.8))
-        child.kill()
-        death = death_of(child, serial, heard)
+        with start(place, "sail", None) as worker:
+            assert worker.stdout is not None
+            heard = worker.stdout.readline()
+            time.sleep(chance.uniform(0.0, 0.8))
+            worker.kill()
+            death = death_of(worker, serial, heard)
         serial = check_recovery(place, "sail", death.acknowledged, chance.randrange(1000))
     shutil.rmtree(place)
 
@@ -171,7 +166,7 @@ def test_killed_while_creating_a_database(tmp_path: Path) -> None:
     for point in ("entry-before", "entry-half", "entry-written", "entry-linked", "entry-synced"):
         place = tmp_path / point
         code = f"import viewkeeper; viewkeeper.connect({str(place)!r}, engine='sail')"
-        environment = {**os.environ, "VIEWKEEPER_FAULT": f"kill:{point}"}
+        environment = clean_environment(VIEWKEEPER_FAULT=f"kill:{point}")
         ended = subprocess.run([sys.executable, "-c", code], env=environment, check=False, timeout=120)
         assert ended.returncode == -signal.SIGKILL
         with vk.connect(place, engine="sail") as db:

@@ -75,7 +75,9 @@ class Driver:
             self.check_feed()
         except Exception as problem:
             told = "\n".join(self.log[-12:])
-            raise AssertionError(f"seed {self.seed}, step {self.steps}: {problem!r}; the last steps:\n{told}") from problem
+            raise AssertionError(
+                f"seed {self.seed}, step {self.steps}: {problem!r}; the last steps:\n{told}"
+            ) from problem
 
     def note(self, text: str) -> None:
         self.log.append(f"  [{self.steps}] {text}")
@@ -506,14 +508,16 @@ class Driver:
             step = self.random.choice((1, 1, -1, 3))
             return f"{name} + {step}", lambda row: None if row[index] is None else row[index] + step
         if form == "computed" and kind == "STRING":
-            return f"substr(concat({name}, 'a'), 1, 3)", lambda row: (
-                None if row[index] is None else (row[index] + "a")[:3]
+            return (
+                f"substr(concat({name}, 'a'), 1, 3)",
+                lambda row: None if row[index] is None else (row[index] + "a")[:3],
             )
         if form == "computed" and kind == "DOUBLE":
             return f"-{name}", lambda row: row[index] if row[index] in (None, NAN) else -row[index] + 0.0
         if form == "case" and kind in ("BIGINT", "INT"):
-            return f"CASE WHEN {name} > 3 THEN NULL ELSE {name} END", lambda row: (
-                None if row[index] is not None and row[index] > 3 else row[index]
+            return (
+                f"CASE WHEN {name} > 3 THEN NULL ELSE {name} END",
+                lambda row: None if row[index] is not None and row[index] > 3 else row[index],
             )
         value = plain(self.value(kind))
         return literal(value, kind), lambda row: value

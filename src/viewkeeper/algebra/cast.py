@@ -16,6 +16,13 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import TypeMismatch
 
+YEARS = {
+    "date": (-719_162, 2_932_896),
+    "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999),
+    "timestamp_ntz": (-62_135_596_800_000_000, 253_402_300_799_999_999),
+}
+"""The years 1 to 9999 in days and microseconds since 1970."""
+
 
 def cast_table(table: pa.Table, schema: Schema, relation: str, zone: str) -> pa.Table:
     """The table's columns, in order, as the schema's types."""
@@ -50,10 +57,20 @@ def cast_array(source: Any, kind: Type, zone: str) -> Any:
     if kind.is_nested:
         return _nested(source, kind, zone)
     if source.type == kind.arrow:
-        return source
+        return _in_years(source, kind)
     if source.null_count == len(source):
         return pa.nulls(len(source), kind.arrow)
-    return _scalar(source, kind, zone)
+    return _in_years(_scalar(source, kind, zone), kind)
+
+
+def _in_years(array: pa.Array, kind: Type) -> pa.Array:
+    """Refuses dates and times that neither Python nor the SQL standard has: outside the years 1 to 9999."""
+    span = YEARS.get(kind.name)
+    if span is not None:
+        ends = pc.min_max(array.cast(pa.int32() if kind.name == "date" else pa.int64())).as_py()
+        if ends["min"] is not None and (ends["min"] < span[0] or ends["max"] > span[1]):
+            raise _Unfit(f"a {kind.name.upper()}", "it lies outside the years 1 to 9999")
+    return array
 
 
 def can_store(source: pa.DataType, kind: Type) -> bool:

@@ -31,7 +31,7 @@ class Type:
     def __str__(self) -> str:
         if self.length is not None:
             return f"VARCHAR({self.length})"
-        return self.ddl.upper() if not self.fields else self.ddl
+        return self.ddl if any(part.fields for part in self.parts()) else self.ddl.upper()
 
     @property
     def ddl(self) -> str:
@@ -185,11 +185,6 @@ def parse_type(text: str) -> Type:
     reader = _Reader(text)
     kind = _read(reader)
     rest = reader.peek()
-    if rest.lower() == "collate":
-        raise TypeMismatch(
-            f"the type '{text.strip()}' is not supported: collated strings have an equality of their own",
-            hint="use STRING, and lower(...) or a collation in the query where case does not matter",
-        )
     if rest:
         raise TypeMismatch(f"'{text.strip()}' is not a type: '{rest}' is one word too many")
     return kind
@@ -202,7 +197,18 @@ def _read(reader: _Reader) -> Type:
         reason, hint = _REFUSED[name]
         raise TypeMismatch(f"the type {word.upper()} is not supported: {reason}", hint=hint)
     if name in _NESTED:
-        return _NESTED[name](reader)
+        nested = _NESTED[name](reader)
+        if any(part.length is not None for part in nested.parts()):
+            raise TypeMismatch(
+                f"VARCHAR(n) inside {word.upper()} is not supported: its length would not be checked there",
+                hint="use STRING",
+            )
+        return nested
+    if reader.peek().lower() == "collate":
+        raise TypeMismatch(
+            f"the type '{reader.text.strip()}' is not supported: collated strings have an equality of their own",
+            hint="use STRING, and lower(...) or a collation in the query where case does not matter",
+        )
     if name == "decimal":
         return _read_decimal(reader)
     if name == "varchar":

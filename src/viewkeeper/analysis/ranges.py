@@ -126,13 +126,20 @@ def _value(node: exp.Expr, kind: Type) -> Any:
         if kind.is_integer:
             return int(number) if number == int(number) else None
         if kind.name == "decimal":
-            return number
-        return float(number) if kind.name == "double" else None
+            return number if _fits(number, kind) else None
+        return float(number) if kind.name == "double" and "." not in text else None
     if kind.name == "date":
         return _date(node)
     if kind.name == "string" and isinstance(node, exp.Literal) and node.is_string and "\\" not in str(node.this):
         return str(node.this)
     return None
+
+
+def _fits(number: decimal.Decimal, kind: Type) -> bool:
+    """Whether a decimal column holds a number as it is; else engines may round the column to compare the two."""
+    exponent = number.as_tuple().exponent
+    digits_after = -exponent if isinstance(exponent, int) and exponent < 0 else 0
+    return digits_after <= kind.scale and (not number or number.adjusted() < kind.precision - kind.scale)
 
 
 def _date(node: exp.Expr) -> int | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import os
+import signal
 import sys
+import threading
+import time
 from typing import Any
 
 import click
@@ -25,6 +27,8 @@ from viewkeeper.cli.sql import sql
 from viewkeeper.cli.vacuum import vacuum
 from viewkeeper.cli.version import show_version, version
 from viewkeeper.errors import ViewkeeperError
+
+PATIENCE = 3.0
 
 
 class Failed(click.ClickException):
@@ -100,9 +104,28 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    try:
-        cli(prog_name="viewkeeper")
-    except KeyboardInterrupt:  # a second Ctrl-C, while the first is still being handled
-        with contextlib.suppress(OSError):
-            sys.stderr.write("Aborted!\n")
+    _end_soon_after_ctrl_c()
+    cli(prog_name="viewkeeper")
+
+
+def _end_soon_after_ctrl_c() -> None:
+    """Lets Ctrl-C end the program in order if that is soon done: an engine busy with a query may not let go of it.
+
+    Ending at once is safe at any moment, because a commit is one ledger entry.
+    """
+    pressed = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if pressed.is_set():
+            os._exit(1)
+        pressed.set()
+        raise KeyboardInterrupt
+
+    def watch() -> None:
+        pressed.wait()
+        time.sleep(PATIENCE)
+        os.write(2, b"Aborted!\n")
         os._exit(1)
+
+    signal.signal(signal.SIGINT, handle)
+    threading.Thread(target=watch, name="viewkeeper-ctrl-c", daemon=True).start()

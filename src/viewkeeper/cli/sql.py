@@ -32,6 +32,8 @@ def sql(options: Options, text: str | None, file: TextIO | None) -> None:
     echo "SHOW TABLES" | viewkeeper sql -
     """
     script = _script(text, file)
+    if not script.strip():
+        raise click.UsageError("there are no statements to run")
     with options.open(create=options.find_state() is None and _makes_table(script)) as db:
         for result in db.script(script):
             _tell(result, options.form)

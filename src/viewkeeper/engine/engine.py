@@ -6,9 +6,12 @@ text names its inputs as `{name}` and gets them as arguments.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import sys
 import threading
+import urllib.parse
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.connect.session import SparkSession as RemoteSession
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote
@@ -95,6 +99,11 @@ class Engine:
         """Whether the engine runs on this machine and so sees its files."""
         return self.where in ("spark", "sail")
 
+    def check(self) -> None:
+        """Raises unless the engine answers."""
+        if self.given is None:
+            _knock(self.where)
+
     @property
     def session(self) -> Any:
         """The PySpark session; shared by all databases of this process with the same engine and settings."""
@@ -117,6 +126,8 @@ class Engine:
         url = self.where
         if self.is_local:
             url = local_server(self.where, self.conf, self.storage)
+        else:
+            _knock(url)
         try:
             session = SparkSession.builder.remote(url).create()
             for name, value in conf.items():
@@ -169,7 +180,8 @@ class Engine:
         ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
         if table.num_rows > DIRECT and self.new_scratch is not None:
             path = self.new_scratch()
-            pq.write_table(table, path)
+            # statistics of floats leave NaN out; an Arrow schema inside would not merge with other writers' on Sail
+            pq.write_table(table, path, write_statistics=False, store_schema=False)
             return self.files([path], schema, extra)
         return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
 
@@ -204,19 +216,29 @@ class Engine:
         """All rows of a frame, on the driver."""
         return self._guard(frame.toArrow)
 
-    def collect_small(self, frame: Frame, limit: int = SMALL) -> pa.Table | None:
-        """All rows if there are at most `limit`, else None."""
+    def collect_small(self, frame: Frame) -> pa.Table | None:
+        """All rows if there are at most SMALL, else None."""
+        limit = SMALL
         table = self._guard(frame.limit(limit + 1).toArrow)
         return table if table.num_rows <= limit else None
 
     def columns(self, frame: Frame) -> list[tuple[str, str]]:
         """Names and types of a frame, without running it."""
         fields = self._guard(lambda: frame.schema.fields)
-        return [(str(field.name), str(field.dataType.simpleString())) for field in fields]
+        return [(str(field.name), _type_text(field.dataType)) for field in fields]
 
     def write(self, frame: Frame, path: str, partition: str | None = None) -> None:
-        """Writes a frame as Parquet files under a directory that must not exist yet, in parallel."""
+        """Writes a frame as Parquet files under a directory that must not exist yet, in parallel.
+
+        Sail leaves NaN out of the statistics of floats and then skips files by them, so it writes none there. It
+        cannot read files together whose embedded Arrow schemas spell a map or a time zone differently, so it embeds
+        none.
+        """
         writer = frame.write
+        if self.kind == "sail":
+            writer = writer.option("skip_arrow_metadata", "true")
+            if any(word in kind for _, kind in self.columns(frame) for word in ("double", "float")):
+                writer = writer.option("statistics_enabled", "none")
         if partition:
             writer = writer.partitionBy(partition)
         self._guard(lambda: writer.parquet(path))
@@ -274,6 +296,30 @@ def _let_go(session: Any) -> None:
         RemoteSession._default_session = None
     if getattr(RemoteSession._active_session, "session", None) is session:
         RemoteSession._active_session.session = None
+
+
+def _knock(url: str) -> None:
+    """Checks that something listens at an endpoint; PySpark itself would go on trying for minutes."""
+    address = urllib.parse.urlparse(url.split("/;")[0])
+    try:
+        socket.create_connection((address.hostname or "localhost", address.port or 15002), timeout=10).close()
+    except OSError as problem:
+        raise EngineError(
+            f"the engine at {url.split('/;')[0]} did not answer",
+            detail=problem.strerror or str(problem),
+            hint="check that a Spark Connect server is running there",
+        ) from problem
+
+
+def _type_text(kind: Any) -> str:
+    """A PySpark type as DDL; unlike its own spelling, with the names of fields quoted."""
+    if isinstance(kind, StructType):
+        return f"struct<{','.join(f'{quote(field.name)}:{_type_text(field.dataType)}' for field in kind.fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{_type_text(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{_type_text(kind.keyType)},{_type_text(kind.valueType)}>"
+    return str(kind.simpleString())
 
 
 def _set(session: Any, name: str, value: str) -> None:

@@ -50,8 +50,10 @@ def literal_filter(keys: pa.Table, schema: Schema) -> str | None:
 
 def cut_expression(name: str, kind: Type) -> str | None:
     """A column in a form whose values can be compared with literals exactly; None if there is none."""
-    if kind.is_integer or kind.name in ("date", "decimal", "float", "double", "string"):
+    if kind.is_integer or kind.name in ("date", "decimal", "string"):
         return name
+    if kind.is_float:  # as a function's value no file is skipped for it: statistics leave NaN out
+        return f"nanvl({name}, CAST('Infinity' AS {kind.ddl}))"
     if kind.name == "timestamp":
         return f"unix_micros({name})"
     return None

@@ -8,6 +8,9 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from viewkeeper.errors import EngineError, SessionLost, SqlError, StorageError, TypeMismatch, ViewkeeperError
 
+UNREADABLE = "a file of the database could not be read"
+ASK_DOCTOR = "run `viewkeeper doctor --db DIR`: it names damaged and missing files"
+
 _LOST = (
     "SESSION_NOT_FOUND",
     "SESSION_CLOSED",
@@ -37,9 +40,9 @@ def translate(problem: Exception) -> ViewkeeperError:
         )
     if any(mark in text for mark in (*_MISSING, *_CORRUPT)):
         return StorageError(
-            "a file of the database could not be read",
+            UNREADABLE,
             detail=line,
-            hint="run `viewkeeper doctor --db DIR`: it names damaged and missing files",
+            hint=ASK_DOCTOR,
         )
     if any(mark in text for mark in _CASTS):
         return TypeMismatch(line)

@@ -88,21 +88,21 @@ def _start_spark(conf: dict[str, str]) -> str:
             os.unlink(log)
 
     atexit.register(_quietly(stop))
-    token = os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")
-    return f"sc://localhost:{port}" + (
-        f"/;token={token}" if token else ""
-    )  # a token goes unencrypted to localhost only
+    # In the environment the token would also be used for other endpoints, and turn TLS on for them. In the address
+    # it goes to this server only; unencrypted, because that is localhost.
+    token = os.environ.pop("SPARK_CONNECT_AUTHENTICATE_TOKEN", None)
+    return f"sc://localhost:{port}" + (f"/;token={token}" if token else "")
 
 
 @contextlib.contextmanager
 def _without(name: str) -> Iterator[None]:
-    """Hides an environment variable: a session with another engine sets one that keeps a JVM from starting."""
-    held = os.environ.pop(name, None)
+    """For a while, an environment without a variable."""
+    kept = os.environ.pop(name, None)
     try:
         yield
     finally:
-        if held is not None:
-            os.environ[name] = held
+        if kept is not None:
+            os.environ[name] = kept
 
 
 def _free_port() -> int:

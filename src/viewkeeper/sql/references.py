@@ -31,6 +31,9 @@ def parse_query(query: str, whole: str | None = None) -> exp.Expr:
         about = problem.errors[0] if problem.errors else {}
         what = str(about.get("description") or "the query cannot be read").rstrip(".")
         what = re.sub(r"<Token .*?text: (.*?), line.*?>", r"'\1'", what)
+        what = re.sub(r"^Required keyword: .*", "Something is missing here", what)
+        if what == "Invalid expression / Unexpected token":
+            what = f"'{about.get('highlight')}' is not expected here"
         offset = _offset(query, int(about.get("line") or 1), int(about.get("col") or 1))
         length = max(1, len(str(about.get("highlight") or " ")))
         raise SqlError(
@@ -39,6 +42,24 @@ def parse_query(query: str, whole: str | None = None) -> exp.Expr:
     except SqlglotError as problem:
         raise SqlError(f"bad SQL: {str(problem).splitlines()[0]}", place=place_in(query, 0, 1, whole)) from None
     return tree
+
+
+def parse_expression(text: str, whole: str) -> exp.Expr:
+    """The syntax tree of an expression or condition that was cut from a statement."""
+    prefix = "SELECT 1 WHERE "
+    try:
+        tree = parse_query(prefix + text)
+    except SqlError as problem:
+        if problem.place is not None:
+            offset = _offset(prefix + text, problem.place.line, problem.place.column) - len(prefix)
+            problem.place = place_in(text, offset, problem.place.length, whole)
+        raise
+    where = tree.args.get("where")
+    more = [name for name, part in tree.args.items() if part and name not in ("expressions", "where", "kind")]
+    if not isinstance(tree, exp.Select) or where is None or more:
+        raise SqlError("an expression cannot go on like this", place=place_in(text, 0, len(text), whole))
+    condition: exp.Expr = where.this
+    return condition
 
 
 def _offset(text: str, line: int, column: int) -> int:
@@ -70,6 +91,11 @@ def find_references(tree: exp.Expr) -> list[Reference]:
         meta = table.this.meta
         if "start" not in meta:
             continue
+        if table.args.get("db") is not None:
+            raise SqlError(
+                f"'{table.db}.{table.name}' has more than one part: there are no schemas or catalogs",
+                hint=f"write `{table.name}`",
+            )
         found[meta["start"]] = Reference(table.name, meta["start"], meta["end"] + 1, bool(table.alias))
     return [found[start] for start in sorted(found)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from viewkeeper.algebra.schema import Column, Key, Schema, make_schema
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import ViewkeeperError
+from viewkeeper.sql.references import place_of_name
 from viewkeeper.sql.tokens import Cursor, Statement
 
 
@@ -202,7 +204,9 @@ def _create(cursor: Cursor) -> CreateTable:
     try:
         return CreateTable(name, make_schema(columns, keys), None, if_not_exists)
     except ViewkeeperError as problem:
-        problem.place = problem.place or cursor.place(0)
+        named = re.search(r"column(?: name|s named)? '(.+?)'|'(.+?)' is a reserved", problem.message)
+        name = (named.group(1) or named.group(2)) if named else ""
+        problem.place = problem.place or place_of_name(name, cursor.statement.alone) or cursor.place(0)
         raise
 
 

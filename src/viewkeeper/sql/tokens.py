@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ def tokenize(text: str) -> list[Token]:
     try:
         found = list(sqlglot.tokenize(text, dialect="spark"))
     except SqlglotError as problem:
-        raise SqlError(
-            f"the SQL text cannot be read: {str(problem).splitlines()[0]}", place=Place.at(text, 0)
-        ) from None
+        quote = max(text.rfind(mark) for mark in "'\"`")
+        what = "a quote is not closed" if quote >= 0 else str(problem).splitlines()[0]
+        raise SqlError(f"the SQL text cannot be read: {what}", place=Place.at(text, max(quote, 0))) from None
     return [part for token in found for part in _single_words(text, token)]
 
 
@@ -55,9 +56,30 @@ class Statement:
         return int(self.tokens[-1].end) + 1
 
     @property
+    def alone(self) -> str:
+        """The whole text with everything but this statement blank: places in it are places in the text."""
+        before, after = self.text[: self.start], self.text[self.end :]
+        return re.sub(r"[^\n]", " ", before) + self.sql + re.sub(r"[^\n]", " ", after).rstrip()
+
+    @property
     def sql(self) -> str:
         """The statement's own text."""
         return self.text[self.start : self.end]
+
+
+def escape_quotes(text: str) -> str:
+    """The same SQL with doubled quotes in strings escaped: Sail reads 'it''s' as two strings next to each other."""
+    if "''" not in text and '""' not in text:
+        return text
+    tokens = tokenize(text)
+    parts: list[str] = []
+    position = 0
+    for left, right in itertools.pairwise(tokens):
+        strings = left.token_type == right.token_type == TokenType.STRING
+        if strings and left.end + 1 == right.start and text[left.start] == text[right.start]:
+            parts += [text[position : left.end], "\\", text[right.start]]
+            position = right.start + 1
+    return "".join([*parts, text[position:]])
 
 
 def split(text: str) -> list[Statement]:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.problems import ASK_DOCTOR, UNREADABLE
 from viewkeeper.errors import StorageError
 from viewkeeper.store.bounds import measure
 from viewkeeper.store.faults import point
@@ -53,9 +54,7 @@ class BatchWriter:
         files: list[DataFile] = []
         for start in range(0, rows.num_rows, FILE_ROWS):
             part = rows.slice(start, FILE_ROWS)
-            sink = pa.BufferOutputStream()
-            pq.write_table(part, sink, compression="zstd", write_statistics=True)
-            data = sink.getvalue()
+            data = self._parquet(part)
             path = self._new_path(".parquet")
             try:
                 self.storage.write(path, data.to_pybytes(), "batch")
@@ -64,6 +63,12 @@ class BatchWriter:
                 raise
             files.append(describe(part, self.schema, path, data.size, merged=merged))
         return files
+
+    def _parquet(self, rows: pa.Table) -> pa.Buffer:
+        """Rows as a Parquet file, without an embedded Arrow schema, which Sail cannot merge with other writers'."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink, compression="zstd", write_statistics=_measured(self.schema), store_schema=False)
+        return sink.getvalue()
 
     def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:
         """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
@@ -83,12 +88,26 @@ class BatchWriter:
         self.storage.sync(data)
         point("batch-synced")
         sizes = {item.path: item.size for item in listed}
+        again = self.engine.kind == "sail" and any(column.type.has_map() for column in self.schema)
 
         def look(path: str) -> DataFile:
-            return describe(read_file(self.storage, path, self.schema), self.schema, path, sizes[path], merged=merged)
+            rows = read_file(self.storage, path, self.schema)
+            size = sizes[path]
+            if again:  # Sail names the entries of a map as no other writer does, and then cannot read both together
+                data = self._parquet(rows)
+                size = data.size
+                self.storage.delete([path])
+                path = self._new_path(".parquet")
+                self.storage.write(path, data.to_pybytes(), "batch")
+            return describe(rows, self.schema, path, size, merged=merged)
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
             return [file for file in pool.map(look, data) if file.rows]
+
+
+def _measured(schema: Schema) -> list[str]:
+    """The columns whose statistics stand in the file. Those of floats leave NaN out, so engines would skip NaN rows."""
+    return [c.name for c in schema if not c.type.is_nested and not c.type.is_float] + [WEIGHT, EPOCH]
 
 
 def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
@@ -118,6 +137,14 @@ def describe(part: pa.Table, schema: Schema, path: str, size: int, *, merged: bo
         (epochs["max"] or 0) if merged else 0,
         merged,
     )
+
+
+def stored_frame(engine: Engine, storage: Storage, files: Sequence[DataFile], schema: Schema) -> Frame:
+    """The stored rows of some files as a frame: columns, weight, and an epoch if the file is merged."""
+    if engine.kind == "sail":  # reads what is there of a list of files, and says nothing of the rest
+        for path in storage.missing(file.path for file in files):
+            raise StorageError(UNREADABLE, detail=f"{path} is missing", hint=ASK_DOCTOR)
+    return engine.files([storage.url(file.path) for file in files], schema, STORED)
 
 
 def read_file(storage: Storage, path: str, schema: Schema) -> pa.Table:

@@ -19,8 +19,9 @@ from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.engine import Frame
-from viewkeeper.store.batch import FILE_ROWS, STORED, read_files
+from viewkeeper.store.batch import FILE_ROWS, STORED, read_files, stored_frame
 from viewkeeper.store.faults import point
+from viewkeeper.store.scan import grouped
 from viewkeeper.store.state import DataFile, Relation
 from viewkeeper.store.storage import now
 from viewkeeper.store.store import LOCK, Store
@@ -104,9 +105,9 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
     """The law of compaction, on the engine."""
     engine, storage = store.engine, store.storage
     frames: list[Frame] = []
-    merged = [storage.url(file.path) for file in files if file.merged]
+    merged = [file for file in files if file.merged]
     if merged:
-        frames.append(engine.files(merged, schema, STORED))
+        frames.append(stored_frame(engine, storage, merged, schema))
     by_epoch: dict[int, list[DataFile]] = {}
     for file in files:
         if not file.merged:
@@ -117,13 +118,13 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
         if sum(file.rows for file in group) < FILE_ROWS:
             few.extend(group)
             continue
-        frame = engine.files([storage.url(file.path) for file in group], schema, STORED)
+        frame = stored_frame(engine, storage, group, schema)
         frames.append(frame.selectExpr(*names, WEIGHT, f"CAST({epoch} AS BIGINT) AS {EPOCH}"))
     if few:
         frames.append(engine.arrow(read_files(storage, few, schema), schema, STORED))
     union = engine.union(frames)
     lifted = union.selectExpr(*names, WEIGHT, f"greatest({EPOCH}, CAST({horizon} AS BIGINT)) AS {EPOCH}")
-    total = lifted.groupBy(*names, EPOCH).agg({WEIGHT: "sum"}).toDF(*schema.names, EPOCH, "_vk_total")
+    total = grouped(lifted, schema, (EPOCH,), {WEIGHT: "sum"})
     return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}", EPOCH)
 
 

@@ -6,6 +6,7 @@ on: the net rows with their weights, or plain rows with duplicates repeated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.store.batch import STORED
+from viewkeeper.engine.maps import as_entries, from_entries
+from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.state import DataFile
 from viewkeeper.store.storage import Storage
@@ -88,7 +90,7 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     schema = scan.source.schema
     frames: list[Frame] = []
     if scan.files:
-        frame = engine.files([storage.url(file.path) for file in scan.files], schema, STORED)
+        frame = stored_frame(engine, storage, scan.files, schema)
         if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
             frame = frame.filter(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}")
         frames.append(frame.drop(EPOCH))
@@ -102,9 +104,21 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
 def consolidated(frame: Frame, schema: Schema) -> Frame:
     """The net rows: every row once, with its weight, zeros left out. A GROUP BY."""
     names = [quote(name) for name in schema.names]
-    total = frame.groupBy(*names).agg({WEIGHT: "sum"})
-    renamed = total.toDF(*schema.names, "_vk_total")
-    return renamed.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
+    total = grouped(frame, schema, (), {WEIGHT: "sum"})
+    return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
+
+
+def grouped(frame: Frame, schema: Schema, more: Sequence[str], aggregate: dict[str, str]) -> Frame:
+    """GROUP BY the schema's columns and `more`; the one aggregate is named `_vk_total`."""
+    names = [quote(name) for name in schema.names]
+    if any(column.type.has_map() for column in schema):
+        texts = [f"{as_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
+        frame = frame.selectExpr(*texts, *more, *aggregate)
+    total = frame.groupBy(*names, *more).agg(aggregate).toDF(*schema.names, *more, "_vk_total")
+    if any(column.type.has_map() for column in schema):
+        texts = [f"{from_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
+        total = total.selectExpr(*texts, *more, "_vk_total")
+    return total
 
 
 def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:

@@ -58,6 +58,9 @@ class Storage(Protocol):
     def children(self, prefix: str) -> tuple[str, ...]:
         """The names directly below a prefix, of files and of directories, empty ones too."""
 
+    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of some files that are not there."""
+
     def delete(self, paths: Iterable[str]) -> None:
         """Removes files; those already gone do not matter."""
 
@@ -117,7 +120,7 @@ class LocalStorage:
         try:
             with open(self._full(path), "rb") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as problem:
             raise explain(problem, f"reading {path}") from problem
@@ -267,6 +270,9 @@ class LocalStorage:
         except OSError as problem:
             raise explain(problem, f"listing {prefix}") from problem
 
+    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if not os.path.exists(self._full(path)))
+
     def remove(self, prefix: str) -> None:
         shutil.rmtree(self._full(prefix), ignore_errors=True)
 
@@ -379,6 +385,11 @@ class ObjectStorage:
             raise self._explain(problem, f"listing {prefix}") from problem
         paths = [*found["common_prefixes"], *(str(meta["path"]) for meta in found["objects"])]
         return tuple(sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths))
+
+    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
+        wanted = tuple(paths)
+        there = {item.path for prefix in {path.rsplit("/", 1)[0] for path in wanted} for item in self.list(prefix)}
+        return tuple(path for path in wanted if path not in there)
 
     def remove(self, prefix: str) -> None:
         self.delete(item.path for item in self.list(prefix))

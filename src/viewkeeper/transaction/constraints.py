@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from viewkeeper.algebra.cast import YEARS
 from viewkeeper.algebra.rows import row_tuples, take
-from viewkeeper.algebra.schema import WEIGHT, Key
+from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
-from viewkeeper.errors import ConstraintViolation
+from viewkeeper.errors import ConstraintViolation, TypeMismatch
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import Source, pick, signed_frame
 from viewkeeper.store.state import DataFile, Relation
@@ -76,9 +77,10 @@ def check_files(tx: Transaction, relation: Relation, files: Sequence[DataFile]) 
             bound.nulls for file in files if (bound := file.bounds.get(column.name)) is not None
         ):
             raise _null(relation, column.name)
+        _check_years(relation, column, files)
     staged = Source(schema, (), tx.state.epoch, tuple(files))
     for column in schema:
-        if not column.nullable and column.type.is_nested:
+        if not column.nullable and any(column.name not in file.bounds for file in files):
             frame = signed_frame(engine, storage, pick(staged)).filter(f"{quote(column.name)} IS NULL")
             if engine.collect(frame.limit(1)).num_rows:
                 raise _null(relation, column.name)
@@ -91,6 +93,17 @@ def check_files(tx: Transaction, relation: Relation, files: Sequence[DataFile]) 
                 raise _too_long(relation, column.name, found.column(0)[0].as_py(), column.type.length)
     for key in schema.keys:
         _check_key_of_files(tx, relation, key, files)
+
+
+def _check_years(relation: Relation, column: Column, files: Sequence[DataFile]) -> None:
+    span = YEARS.get(column.type.name)
+    bounds = [file.bounds.get(column.name) for file in files] if span is not None else []
+    for bound in bounds:
+        if span and bound and bound.low is not None and (bound.low < span[0] or bound.high > span[1]):
+            raise TypeMismatch(
+                f"a {column.type} does not fit column '{column.name}' of {relation.name}, which is {column.type}",
+                detail="it lies outside the years 1 to 9999",
+            )
 
 
 def _check_key_of_files(tx: Transaction, relation: Relation, key: Key, files: Sequence[DataFile]) -> None:

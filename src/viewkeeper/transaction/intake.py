@@ -123,6 +123,8 @@ def store_expression(source: str, given: str, column: Column, relation: Relation
     if given == "void":
         return f"CAST({source} AS {kind.ddl})"
     known = _known_type(given)
+    if known is not None and known.ddl == kind.ddl:
+        return source
     allowed = known is not None and can_store(known.arrow, kind)
     if not allowed and not (text and given == "string" and not kind.is_nested):
         raise TypeMismatch(
@@ -132,7 +134,7 @@ def store_expression(source: str, given: str, column: Column, relation: Relation
     cast = f"try_cast({source} AS {kind.ddl})"
     broken = f"{source} IS NOT NULL AND {cast} IS NULL"
     if kind.is_integer and known is not None and known.name in ("float", "double", "decimal"):
-        broken = f"({broken}) OR CAST({cast} AS DOUBLE) <> CAST({source} AS DOUBLE)"
+        broken = f"({broken}) OR try_cast({cast} AS {given}) <> {source}"
     problem = f"[CAST_INVALID_INPUT] a value does not fit column {column.name} of {relation.name}, which is {kind}: "
     spelled = problem.replace("\\", "").replace("'", "")
     value = f"coalesce(CAST({source} AS STRING), 'NULL')"

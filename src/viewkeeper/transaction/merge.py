@@ -16,12 +16,12 @@ from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
-from viewkeeper.sql.references import parse_query, place_of_name
+from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.scan import consolidated, net_frame
+from viewkeeper.store.scan import consolidated, grouped, net_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.intake import canonical_frame, materialise, store_expression
-from viewkeeper.transaction.queries import TARGET, at_place, column_of, select_frame
+from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
 from viewkeeper.transaction.rowwise import apply_rows, change_by_frame
 from viewkeeper.transaction.transaction import Transaction, conform
 
@@ -32,6 +32,10 @@ DELETE, UPDATE, INSERT = 1, 2, 3
 def merge(tx: Transaction, statement: sql.Merge, whole: str) -> int:
     """Carries out a MERGE; the number of rows inserted, updated and deleted."""
     relation = tx.relation(statement.table, place_of_name(statement.table, whole))
+    conditions = [clause.condition for clause in statement.clauses if clause.condition]
+    values = [text for clause in statement.clauses for _, text in clause.assignments]
+    for text in (statement.on, *conditions, *values):
+        parse_expression(text, whole)
     source, schema, keys = _source(tx, relation, statement, whole)
     kinds = {clause.matched for clause in statement.clauses}
     by_source = "not matched by source" in kinds
@@ -58,7 +62,7 @@ def _source(tx: Transaction, relation: Relation, statement: sql.Merge, whole: st
     """The source, computed once, and the target's keys that it names."""
     engine = tx.store.engine
     raw = select_frame(tx, f"SELECT * FROM {statement.source} AS {quote(statement.source_alias)}", whole)
-    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in engine.columns(raw)))
+    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in columns_of(tx, raw, whole)))
     rows = engine.collect_small(raw)
     if rows is None:
         return materialise(tx.store, raw, schema, "")[0], schema, None
@@ -68,9 +72,8 @@ def _source(tx: Transaction, relation: Relation, statement: sql.Merge, whole: st
 
 def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
     """Keys of the target taken from the source, if the condition equates columns of the two."""
-    where = parse_query(f"SELECT 1 FROM x WHERE {statement.on}", None).find(exp.Where)
     pairs: dict[str, str] = {}
-    todo = [where.this] if where is not None else []
+    todo = [parse_expression(statement.on, statement.on)]
     while todo:
         node = todo.pop()
         if isinstance(node, exp.Paren):
@@ -132,7 +135,7 @@ def _branch(
     join = "JOIN" if kind == "matched" else "LEFT ANTI JOIN"
     query = f"SELECT {', '.join(columns)} FROM {left} {join} {right} ON {statement.on}"
     frame = select_frame(tx, query, whole, given).filter("_vk_c >= 0")
-    types = dict(tx.store.engine.columns(frame))
+    types = dict(columns_of(tx, frame, whole))
     news = []
     for i, column in enumerate(relation.schema):
         cases = ""
@@ -207,10 +210,11 @@ def _apply_large(tx: Transaction, relation: Relation, events: Frame, repeats: bo
     names = [quote(name) for name in schema.names]
     olds = [f"_vk_o{i}" for i in range(len(schema))]
     gone = stable.filter(f"_vk_a <> {INSERT}").select(*olds, "_vk_w")
+    before = Schema(tuple(Column(old, column.type) for old, column in zip(olds, schema, strict=True)))
     if repeats:
-        gone = gone.groupBy(*olds).agg({"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
+        gone = grouped(gone, before, (), {"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
     else:
-        twice = gone.groupBy(*olds).agg({"_vk_w": "count"}).toDF(*olds, "_vk_n").filter("_vk_n > 1")
+        twice = grouped(gone, before, (), {"_vk_w": "count"}).filter("_vk_total > 1")
         found = engine.collect(twice.select(*olds).limit(1))
         if found.num_rows:
             raise _several(relation, row_tuples(found)[0])

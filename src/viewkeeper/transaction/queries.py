@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from viewkeeper.algebra.schema import Column
+from viewkeeper.algebra.schema import WEIGHT, Column
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
+from viewkeeper.sql.tokens import escape_quotes
 from viewkeeper.store.scan import plain_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.transaction import Transaction
@@ -32,7 +33,10 @@ def query_frame(
         if given is not None and reference.name in given:
             frame = given[reference.name]
         else:
-            frame = resolve(reference.name, place_in(query, reference.start, reference.end - reference.start, whole))
+            place = place_of_name(reference.name, whole)
+            if place is None or query in whole:
+                place = place_in(query, reference.start, reference.end - reference.start, whole)
+            frame = resolve(reference.name, place)
         name = f"_vk_{number}"
         frames[name] = frame
         parts.append(_braces(query[position : reference.start]))
@@ -42,7 +46,7 @@ def query_frame(
     parts.append(_braces(query[position:]))
     text = "".join(parts) if frames else query
     try:
-        return engine.sql(text, **frames)
+        return engine.sql(escape_quotes(text), **frames)
     except ViewkeeperError as problem:
         raise at_place(problem, whole) from problem
 
@@ -65,12 +69,12 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
         if found:
             name = re.findall(r'`([^`]+)`|Identifier\("(.+?)"\)', found.group(1))[-1]
             column = name[0] or name[1]
+            if column.upper() == "ALL":  # Sail takes GROUP BY ALL and ORDER BY ALL for a column
+                return SqlError("the engine cannot run this: GROUP BY ALL or ORDER BY ALL", hint="name the columns")
             near = re.search(r"Did you mean one of the following\? \[(.+?)\]", problem.message)
-            hint = (
-                f"did you mean {near.group(1)}?".replace("_vk_target.", "")
-                if near
-                else "check the spelling; DESCRIBE table lists its columns"
-            )
+            names = [part.replace("`", "") for part in near.group(1).split(", ")] if near else []
+            known = [part for part in names if not part.endswith(WEIGHT)]
+            hint = f"did you mean {known[0]}?" if known else "check the spelling; DESCRIBE table lists its columns"
             return NotFound(f"there is no column '{column}'", place=place_of_name(column, whole), hint=hint)
     if isinstance(problem, SqlError) or "invalid argument" in problem.message:
         line = re.sub(r"^invalid argument: ", "", problem.message)
@@ -89,6 +93,14 @@ def table_frame(tx: Transaction, name: str, place: Place | None) -> Frame:
 def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
     """The frame of a query inside the transaction."""
     return query_frame(tx.store.engine, query, whole, lambda name, place: table_frame(tx, name, place), given)
+
+
+def columns_of(tx: Transaction, frame: Frame, whole: str) -> list[tuple[str, str]]:
+    """Names and types of a query's frame; what is wrong with the query may only show here."""
+    try:
+        return tx.store.engine.columns(frame)
+    except ViewkeeperError as problem:
+        raise at_place(problem, whole) from problem
 
 
 def column_of(relation: Relation, name: str, whole: str) -> Column:

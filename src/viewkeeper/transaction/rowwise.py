@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from viewkeeper.algebra.rows import consolidate, row_tuples, signed, take
+from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
@@ -39,7 +39,7 @@ def insert_rows(tx: Transaction, relation: Relation, rows: Any) -> int:
     if is_frame(rows):
         path = tx.store.scratch_path()
         tx.store.engine.write(rows, tx.store.storage.url(path))
-        given = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
+        given = tx.store.engine.columns(rows)
         frame, count = _scratch_as(tx, path, given)
         ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation)
         return change_by_frame(tx, relation, signed_expression(ordered, 1), count, schema_is_stored=False)
@@ -182,7 +182,7 @@ def _keys_from(tx: Transaction, relation: Relation, keys: Any) -> pa.Table:
     schema = relation.schema.subset(names)
     if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes, Mapping, pa.Table)):
         listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
-        return rows_to_arrow(listed, schema, relation.name, tx.zone)
+        return canonical(rows_to_arrow(listed, schema, relation.name, tx.zone), schema)
     return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
 
 

@@ -6,7 +6,6 @@ The target stands in the query as its net rows with `_weight`, so duplicates kee
 from __future__ import annotations
 
 import pyarrow as pa
-from sqlglot import exp
 
 from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.rows import canonical, signed
@@ -16,12 +15,12 @@ from viewkeeper.analysis.ranges import Ranges, ranges_of
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
-from viewkeeper.sql.references import parse_query, place_of_name
+from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.scan import consolidated, net_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.intake import materialise, signed_expression, store_frame
 from viewkeeper.transaction.merge import merge
-from viewkeeper.transaction.queries import TARGET, at_place, column_of, select_frame
+from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
 from viewkeeper.transaction.rowwise import apply_rows, change_by_frame
 from viewkeeper.transaction.transaction import Transaction, conform
 
@@ -63,9 +62,13 @@ def _create(tx: Transaction, statement: sql.CreateTable, whole: str) -> int | No
         return None
     assert statement.query is not None
     frame = select_frame(tx, statement.query, whole)
-    columns = [Column(name, parse_type(kind)) for name, kind in tx.store.engine.columns(frame)]
+    columns = [Column(name, parse_type(kind)) for name, kind in columns_of(tx, frame, whole)]
     relation = tx.create(statement.name, make_schema(columns, []))
-    return _insert_frame(tx, relation, frame, whole)
+    try:
+        return _insert_frame(tx, relation, frame, whole)
+    except ViewkeeperError:
+        tx.drop(relation)
+        raise
 
 
 def _drop(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
@@ -80,7 +83,7 @@ def _drop(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
 def _insert(tx: Transaction, statement: sql.Insert, whole: str) -> int:
     relation = _relation(tx, statement.table, whole)
     frame = select_frame(tx, statement.query, whole)
-    given = tx.store.engine.columns(frame)
+    given = columns_of(tx, frame, whole)
     names = [column_of(relation, name, whole).name for name in statement.columns or relation.schema.names]
     if len(set(names)) < len(names):
         raise SqlError("a column is named twice", place=place_of_name(statement.table, whole))
@@ -127,9 +130,7 @@ def _target(tx: Transaction, relation: Relation, ranges: Ranges | None) -> Frame
 def _where_ranges(relation: Relation, alias: str, where: str | None, whole: str) -> Ranges | None:
     if where is None:
         return None
-    tree = parse_query(f"SELECT 1 FROM {TARGET} WHERE {where}", None)
-    condition = tree.find(exp.Where)
-    return ranges_of(condition.this, relation.schema, alias) if condition is not None else None
+    return ranges_of(parse_expression(where, whole), relation.schema, alias)
 
 
 def _delete(tx: Transaction, table: str, alias: str, where: str | None, whole: str) -> int:
@@ -148,6 +149,8 @@ def _delete(tx: Transaction, table: str, alias: str, where: str | None, whole: s
 def _update(tx: Transaction, statement: sql.Update, whole: str) -> int:
     relation = _relation(tx, statement.table, whole)
     assigned = [(column_of(relation, name, whole), text) for name, text in statement.assignments]
+    for _, text in assigned:
+        parse_expression(text, whole)
     target = _target(tx, relation, _where_ranges(relation, statement.alias, statement.where, whole))
     alias = quote(statement.alias)
     old = [f"{alias}.{quote(name)} AS _vk_o{i}" for i, name in enumerate(relation.schema.names)]

@@ -22,7 +22,7 @@ from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.engine import SMALL, Frame
 from viewkeeper.errors import AlreadyExists, NotFound, Place, ViewkeeperError
-from viewkeeper.store.batch import STORED, read_files
+from viewkeeper.store.batch import read_files, stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import Scan, Source, consolidated, pick, signed_frame
 from viewkeeper.store.state import DataFile, Relation, State
@@ -245,7 +245,7 @@ def change_of_files(
             if epoch is not None:
                 rows = filter_rows(rows, [number == epoch for number in rows[EPOCH].to_pylist()])
             return rows.drop_columns([EPOCH])
-        frame = store.engine.files([store.storage.url(file.path) for file in files], schema, STORED)
+        frame = stored_frame(store.engine, store.storage, files, schema)
         if epoch is not None:
             whole = any(not file.merged for file in files)
             frame = frame.filter(f"{EPOCH} = {epoch}" + (f" OR {EPOCH} IS NULL" if whole else ""))

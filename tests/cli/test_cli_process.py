@@ -1,0 +1,119 @@
+"""The program as a user runs it: a process of its own, with pipes, a terminal and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = os.path.join(os.path.dirname(sys.executable), "viewkeeper")
+
+
+def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_spark_keeps_its_noise_to_itself() -> None:
+    done = program("--engine", "spark", "sql", "CREATE TABLE t (id INT); INSERT INTO t VALUES (7); SELECT id FROM t")
+    assert done.stdout == "id\n--\n 7\n"
+    assert done.stderr == "epoch 1\nepoch 2, 1 row\n(1 row)\n"
+    assert done.returncode == 0
+
+
+def test_small_commands_import_no_engine() -> None:
+    code = (
+        "import sys, viewkeeper.cli; print([n for n in ('pyspark', 'pysail', 'pyarrow', 'pandas') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+    assert program("version").stdout.startswith("viewkeeper ")
+    assert program("nonsense").returncode == 2
+    assert program("ls").returncode == 1
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = f"'{PROGRAM}' --engine sail sql 'CREATE TABLE t (id INT); SELECT id FROM range(300000)' | head -n 3"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == "epoch 1\n"
+
+
+@pytest.mark.parametrize("seconds", [0.1, 3.0])
+def test_ctrl_c_ends_quietly_and_soon(seconds: float) -> None:
+    program("--engine", "sail", "sql", "CREATE TABLE t (id INT)")
+    endless = "SELECT count(*) FROM range(400000) a JOIN range(400000) b ON sin(a.id) * b.id > 2e9"
+    process = subprocess.Popen(
+        [PROGRAM, "--engine", "sail", "sql", endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while not os.path.isdir("lake/leases") or not os.listdir("lake/leases"):
+            time.sleep(0.02)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert (out, err.strip(), process.returncode) == ("", "Aborted!", 1)
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """What a terminal shows of stderr."""
+    master, terminal = pty.openpty()
+    with subprocess.Popen(
+        [PROGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=terminal, stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm-256color", **environment},
+    ) as process:  # fmt: skip
+        os.close(terminal)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        os.close(master)
+        process.wait(timeout=60)
+    return shown.decode()
+
+
+def test_a_terminal_gets_a_progress_bar_and_colour(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n2\n")
+    shown = on_a_terminal("--engine", "sail", "load", "a", "a.csv", "--create")
+    assert "loading a.csv into a (7 bytes)" in shown
+    assert "2 rows loaded into a (epoch 1)" in shown
+    assert "\x1b[1;31merror: \x1b[0m" in on_a_terminal("show", "b")
+    plain = on_a_terminal("show", "b", NO_COLOR="1")
+    assert "error: " in plain
+    assert "[1;31m" not in plain
+    assert "loading" not in program("--engine", "sail", "load", "a", "a.csv").stderr
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    done = program("demo", "--engine", "sail", TMPDIR=str(temporary))
+    assert done.returncode == 0, done.stderr
+    for told in (
+        "== Viewkeeper, on Sail ==",
+        "5,000 rows, epoch 3",
+        "no net effect: still epoch 5",
+        "error: PRIMARY KEY (item) of items is broken",
+        "8 files became 1; epoch 10 before, epoch 10 after",
+        "hint: did you mean 'items'?",
+    ):
+        assert told in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert os.listdir(temporary) == []
+    assert os.listdir(tmp_path) == ["tmp"]

@@ -1,0 +1,40 @@
+"""A writer that is stopped by VIEWKEEPER_FAULT between its batch and its ledger entry, and goes on later.
+
+`stopping_writer.py <database> insert|update` makes one explicit transaction, and another like it if that one
+conflicts. It says what became of each.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import viewkeeper as vk
+from viewkeeper.errors import Conflict
+
+
+def transact(db: vk.Database, action: str, attempt: int) -> int:
+    """One transaction over two tables; its epoch."""
+    with db.transaction() as tx:
+        if action == "insert":
+            tx.insert("events", [("A", attempt)])
+            tx.insert("mirror", [("A", attempt)])
+        else:
+            tx.sql("UPDATE counters SET n = n + 1 WHERE id = 1")
+            tx.sql("INSERT INTO mirror SELECT 'A', n FROM counters WHERE id = 1")
+    assert tx.commit_info is not None
+    return tx.commit_info.epoch
+
+
+def main(path: str, action: str) -> None:
+    """Says 'conflict' and 'committed <epoch>' as they happen."""
+    with vk.connect(path, engine="sail") as db:
+        for attempt in range(1, 4):
+            try:
+                print("committed", transact(db, action, attempt), flush=True)
+                break
+            except Conflict as problem:
+                print("conflict", problem.message, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,90 @@
+"""A process that may write no large files, as if the disk were full: says what happens to its writes.
+
+`full_disk.py <database> rows|load|snapshot|compact` tries something under a limit, says the error, lifts the limit
+and does it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+import viewkeeper as vk
+from viewkeeper.errors import ViewkeeperError
+
+SMALL = 4_000
+
+
+@contextlib.contextmanager
+def limit(size: int) -> Iterator[None]:
+    """No file may grow beyond this size."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def noise(rows: int) -> pa.Table:
+    """Rows that do not compress."""
+    return pa.table({"x": list(range(rows)), "s": [os.urandom(16).hex() for _ in range(rows)]})
+
+
+def attempt(action: Callable[[], object]) -> dict[str, str | None] | None:
+    """The error of ours that an action ends with, if any."""
+    try:
+        action()
+    except ViewkeeperError as problem:
+        return {"class": type(problem).__name__, "message": problem.message, "hint": problem.hint}
+    return None
+
+
+def insert(db: vk.Database, rows: int) -> None:
+    """One transaction over both tables."""
+    with db.transaction() as tx:
+        tx.insert("small", [(rows,)])
+        tx.insert("t", noise(rows))
+
+
+def load(db: vk.Database) -> None:
+    """A bulk load, which the engine writes."""
+    db.load("t", os.path.join(os.path.dirname(db.path), "bulk.parquet"))
+
+
+def commit_until_snapshot(db: vk.Database) -> None:
+    """Commits that end with the hundredth entry."""
+    while db._store.state.number % 100 or db._store.state.number < 100:
+        with db.transaction() as tx:
+            tx.insert("small", [(1,)])
+
+
+def main(path: str, what: str) -> None:
+    """Tries under a limit, then without; the error, and the epochs after each."""
+    with vk.connect(path, engine="sail") as db:
+        actions: dict[str, Callable[[], object]] = {
+            "rows": lambda: insert(db, 1_000),
+            "load": lambda: load(db),
+            "snapshot": lambda: commit_until_snapshot(db),
+            "compact": lambda: db.compact("t"),
+        }
+        sizes = {"rows": SMALL, "load": 100_000, "snapshot": SMALL, "compact": SMALL}
+        db.sql("SELECT * FROM small").rows()  # the engine is up before the limit is
+        with limit(sizes[what]):
+            problem = attempt(actions[what])
+            epoch = db.epoch
+        files = sum(file.suffix == ".parquet" for file in Path(path, "relations").rglob("*"))
+        print(json.dumps({"problem": problem, "epoch": epoch, "files": files}), flush=True)
+        again = attempt(actions[what])
+        print(json.dumps({"problem": again, "epoch": db.epoch}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

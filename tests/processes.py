@@ -1,0 +1,39 @@
+"""Child processes of tests: started with a clean environment, heard line by line, never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+OURS = ("VIEWKEEPER_", "SPARK_", "PYSPARK_")
+"""What a process that has an engine running tells its children; a process of its own has to do without."""
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """The environment of a process that nobody has prepared."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OURS)} | more
+
+
+@contextlib.contextmanager
+def child(program: Path, *arguments: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Runs a Python program; whatever happens, it is gone afterwards."""
+    started = subprocess.Popen(
+        [sys.executable, str(program), *map(str, arguments)],
+        env=clean_environment(**environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.kill()
+            started.wait()
+        for stream in (started.stdout, started.stderr):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,120 @@
+"""Changes too large for the driver go through the engine and files: the same random transactions with tiny limits."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from driver import Driver
+
+import viewkeeper as vk
+
+ROWS = 250_000
+
+
+@pytest.fixture
+def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rows are already many."""
+    for module in ("engine.engine", "transaction.transaction", "transaction.rowwise", "transaction.commit"):
+        monkeypatch.setattr(f"viewkeeper.{module}.SMALL", 3)
+    for module in ("store.batch", "store.compaction"):
+        monkeypatch.setattr(f"viewkeeper.{module}.FILE_ROWS", 6)
+    monkeypatch.setattr("viewkeeper.engine.engine.DIRECT", 2)
+    monkeypatch.setattr("viewkeeper.engine.engine.SORT_ROWS", 12)
+    monkeypatch.setattr("viewkeeper.store.compaction.DRIVER_ROWS", 10)
+
+
+@pytest.mark.usefixtures("tiny_limits")
+@pytest.mark.parametrize(("seed", "keep"), [(21, "0 seconds")])
+def test_random_transactions_by_the_engine(
+    connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
+) -> None:
+    Driver(connect, seed, keep=keep, span=30).run({"sail": 300, "spark": 20}[engine])
+
+
+@pytest.mark.usefixtures("tiny_limits")
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize(("seed", "keep"), [(22, "7 days")])
+def test_more_random_transactions_by_the_engine(connect: Callable[..., vk.Database], seed: int, keep: str) -> None:
+    Driver(connect, seed, keep=keep, span=30).run(300)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("tiny_limits")
+@pytest.mark.parametrize("keep", ["7 days", "0 seconds"])
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_many_random_transactions_by_the_engine(
+    connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
+) -> None:
+    Driver(connect, seed, keep=keep, span=30).run({"sail": 1500, "spark": 100}[engine])
+
+
+def people(first: int, count: int) -> pa.Table:
+    ids = pa.array(range(first, first + count), pa.int64())
+    return pa.table(
+        {
+            "id": ids,
+            "mail": pa.array([f"p{n}@example.org" for n in range(first, first + count)]),
+            "born": pa.array(
+                [dt.date(1900, 1, 1) + dt.timedelta(days=n % 40_000) for n in range(first, first + count)]
+            ),
+            "score": pa.array([n / 4 for n in range(first, first + count)], pa.float64()),
+        }
+    )
+
+
+def test_a_quarter_million_rows_with_keys(connect: Callable[..., vk.Database], tmp_path: Path) -> None:
+    """Loaded from Parquet, changed by SQL, and refused where a load would break a key."""
+    db = connect()
+    db.sql("CREATE TABLE p (id BIGINT PRIMARY KEY, mail STRING NOT NULL UNIQUE, born DATE, score DOUBLE)")
+    good = tmp_path / "good.parquet"
+    pq.write_table(people(0, ROWS), good)
+    commit = db.load("p", str(good)).commit
+    assert commit.epoch == 2
+    assert commit.report["p"].rows_changed == ROWS
+
+    def state() -> tuple[int, ...]:
+        return db.sql("SELECT count(*), sum(id), count(DISTINCT mail), sum(CAST(score * 4 AS BIGINT)) FROM p").rows()[0]
+
+    total = ROWS * (ROWS - 1) // 2
+    assert state() == (ROWS, total, ROWS, total)
+
+    def refused(table: pa.Table, message: str) -> None:
+        path = tmp_path / "bad.parquet"
+        pq.write_table(table, path)
+        with pytest.raises(vk.errors.ConstraintViolation) as caught:
+            db.load("p", str(path))
+        assert caught.value.message == message
+
+    more = people(ROWS, ROWS)
+    refused(
+        pa.concat_tables([more, more.slice(ROWS - 1, 1)]),
+        f"PRIMARY KEY (id) of p is broken: there would be two rows with id = {2 * ROWS - 1}",
+    )
+    refused(
+        pa.concat_tables([more, people(7, 1)]), "PRIMARY KEY (id) of p is broken: there would be two rows with id = 7"
+    )
+    renamed = people(7, 1).set_column(0, "id", pa.array([3 * ROWS], pa.int64()))
+    refused(
+        pa.concat_tables([more, renamed]),
+        "UNIQUE (mail) of p is broken: there would be two rows with mail = 'p7@example.org'",
+    )
+    nameless = people(3 * ROWS, 1).set_column(1, "mail", pa.nulls(1, pa.string()))
+    refused(pa.concat_tables([more, nameless]), "column 'mail' of p cannot be NULL")
+    assert db.epoch == 2
+    assert state() == (ROWS, total, ROWS, total)
+
+    commit = db.sql("UPDATE p SET score = score + 1 WHERE id < 150000").commit
+    assert (commit.changes["p"].inserted.num_rows, commit.changes["p"].deleted.num_rows) == (150_000, 150_000)
+    assert db.sql("UPDATE p SET score = score WHERE id >= 0").commit is None
+    assert state() == (ROWS, total, ROWS, total + 4 * 150_000)
+    with db.transaction() as tx:
+        tx.sql("DELETE FROM p WHERE id >= 100000")
+        tx.delete_by_key("p", [5])
+        assert tx.preview()["p"].deleted.num_rows == ROWS - 100_000 + 1
+    assert db.sql("SELECT count(*), max(id) FROM p").rows() == [(99_999, 99_999)]
+    assert db.sql("SELECT count(*) FROM p AS OF EPOCH 2").rows() == [(ROWS,)]

@@ -1,0 +1,104 @@
+"""A database in an object store (an S3 server on this machine): exclusive entries, leases, engine writes, sweeping."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SERVER = """
+    import sys, time
+    import boto3
+    from moto.server import ThreadedMotoServer
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    client = boto3.client("s3", endpoint_url=url, aws_access_key_id="k", aws_secret_access_key="s",
+                          region_name="us-east-1")
+    client.create_bucket(Bucket="lake")
+    print(url, flush=True)
+    sys.stdin.read()
+"""
+
+WORK = """
+    import sys
+    import pyarrow as pa
+    import viewkeeper as vk
+    from viewkeeper.engine.settings import Settings
+    from viewkeeper.store.storage import ObjectStorage
+    import viewkeeper.engine.engine as engine_module
+    import viewkeeper.transaction.rowwise as rowwise
+
+    options = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1",
+               "aws_endpoint": sys.argv[1], "aws_allow_http": "true"}
+    storage = ObjectStorage("s3://lake/plain", options)
+    assert storage.create("x/1", b"one", "entry") is True
+    assert storage.create("x/1", b"two", "entry") is False
+    assert storage.read("x/1") == b"one" and storage.read("x/2") is None
+    assert [item.path for item in storage.list("x")] == ["x/1"]
+    storage.delete(["x/1", "x/2"])
+    assert storage.read("x/1") is None
+
+    with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
+        db.sql("CREATE TABLE t (a BIGINT PRIMARY KEY, b STRING); INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+        with vk.connect("s3://lake/db", engine="sail", storage_options=options) as other:
+            other.sql("UPDATE t SET b = 'z' WHERE a = 1")
+        assert db.sql("SELECT * FROM t ORDER BY a").rows() == [(1, "z"), (2, "y")]
+        assert db.sql("SELECT b FROM t ORDER BY a AS OF EPOCH 2").rows() == [("x",), ("y",)]
+        one, two = db.transaction(), db.transaction()
+        one.insert("t", [(5, "one")])
+        two.insert("t", [(5, "two")])
+        one.commit()
+        try:
+            two.commit()
+            raise SystemExit("two writers got the same key")
+        except vk.errors.Conflict:
+            pass
+        with db.transaction() as tx:
+            tx.insert("t", pa.table({"a": range(100, 150_100), "b": ["k"] * 150_000}))
+        assert db.sql("SELECT count(*), max(a) FROM t").rows() == [(150_003, 150_099)]
+        db.sql("DELETE FROM t WHERE a >= 1000")
+        db.compact()
+        swept = db.vacuum(grace=0)
+        assert swept.files > 0
+        assert db.sql("SELECT count(*) FROM t").rows() == [(903,)]
+        assert db.sql("SELECT count(*) FROM t AS OF EPOCH 5").rows() == [(150_003,)]
+    with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
+        assert db.sql("SELECT count(*) FROM t").rows() == [(903,)]
+    print("done")
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """An S3 server, in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SERVER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = (line for line in process.stdout if line.startswith("http"))
+        try:
+            yield next(lines).strip()
+        finally:
+            process.kill()
+
+
+def test_a_database_in_an_object_store(server: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WORK), server],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout == "done\n", done.stderr[-3000:]
