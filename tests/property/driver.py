@@ -236,7 +236,7 @@ class Driver:
         try:
             rows = self.db.sql(f"SELECT * FROM {name} AS OF EPOCH {epoch}").arrow()
         except vk.errors.NotFound as problem:
-            assert epoch < oldest_named(problem), str(problem)
+            check_too_old(problem, epoch)
             return
         assert arrow_bag(rows) == then.rows[name], (name, epoch)
 
@@ -247,7 +247,7 @@ class Driver:
         try:
             found = [(epoch, weights_of(change)) for epoch, change in self.db.table(name).changes(since)]
         except vk.errors.NotFound as problem:
-            assert since < oldest_named(problem), str(problem)
+            check_too_old(problem, since)
             return
         assert found == [(epoch, change) for epoch, change in self.recorded[name] if epoch > since]
 
@@ -674,8 +674,8 @@ def arrow_table(spec: Spec, rows: list[tuple[Any, ...]]) -> pa.Table:
     )
 
 
-def oldest_named(problem: vk.errors.NotFound) -> int:
-    """The oldest kept epoch, as the error's hint names it."""
+def check_too_old(problem: vk.errors.NotFound, epoch: int) -> None:
+    """An epoch may be refused only if it is older than the oldest kept one, which the error's hint names."""
     found = re.search(r"the oldest kept epoch is (\d+)", problem.hint or "")
     assert found, str(problem)
-    return int(found.group(1))
+    assert epoch < int(found.group(1)), str(problem)
