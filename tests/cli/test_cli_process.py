@@ -55,7 +55,7 @@ def test_ctrl_c_ends_quietly_and_soon(seconds: float) -> None:
         [PROGRAM, "--engine", "sail", "sql", endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        while not os.path.isdir("lake/leases") or not os.listdir("lake/leases"):
+        while process.poll() is None and not (os.path.isdir("lake/leases") and os.listdir("lake/leases")):
             time.sleep(0.02)
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ from driver import Driver
 
 import viewkeeper as vk
 
-STEPS = {"sail": 520, "spark": 45}
+STEPS = {"sail": 520, "spark": 50}
 
 
 @pytest.mark.parametrize(("seed", "keep"), [(1, "7 days"), (2, "0 seconds")])

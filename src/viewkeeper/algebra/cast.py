@@ -134,7 +134,7 @@ def _cast_scalar(source: pa.Array, kind: Type, zone: str) -> pa.Array:
     target = kind.arrow
     given = source.type
     if kind.name == "timestamp" and _is_naive_moment(given):
-        return pc.assume_timezone(source.cast(pa.timestamp("us")), zone).cast(target)
+        return pc.assume_timezone(source.cast(pa.timestamp("us")), zone, ambiguous="earliest").cast(target)
     if kind.name == "timestamp_ntz" and pa.types.is_timestamp(given) and given.tz:
         return pc.local_timestamp(source.cast(pa.timestamp("us", zone)))
     if kind.name == "decimal":

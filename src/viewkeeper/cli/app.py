@@ -104,14 +104,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _end_soon_after_ctrl_c()
-    cli(prog_name="viewkeeper")
+    told = threading.Event()
+    _end_soon_after_ctrl_c(told)
+    try:
+        cli(prog_name="viewkeeper")
+    finally:
+        told.set()
 
 
-def _end_soon_after_ctrl_c() -> None:
+def _end_soon_after_ctrl_c(told: threading.Event) -> None:
     """Lets Ctrl-C end the program in order if that is soon done: an engine busy with a query may not let go of it.
 
-    Ending at once is safe at any moment, because a commit is one ledger entry.
+    Ending at once is safe at any moment, because a commit is one ledger entry. `told`: the user has had the message.
     """
     pressed = threading.Event()
 
@@ -124,7 +128,8 @@ def _end_soon_after_ctrl_c() -> None:
     def watch() -> None:
         pressed.wait()
         time.sleep(PATIENCE)
-        os.write(2, b"Aborted!\n")
+        if not told.is_set():
+            os.write(2, b"Aborted!\n")
         os._exit(1)
 
     signal.signal(signal.SIGINT, handle)

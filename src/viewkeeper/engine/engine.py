@@ -6,7 +6,6 @@ text names its inputs as `{name}` and gets them as arguments.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import socket
 import sys
