@@ -596,7 +596,8 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str]) -> dict[str, A
     told = [f"created {body['name']}" for body in entry.get("created", ())]
     told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ())]
     for key, files in entry.get("files", {}).items():
-        told.append(f"{names.get(key, key)}: {sum(file['rows'] for file in files)} rows changed")
+        rows = sum(file["rows"] for file in files)
+        told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed")
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),

@@ -33,14 +33,14 @@ def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_transactions_by_the_engine(
     connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
 ) -> None:
-    Driver(connect, seed, keep=keep, span=30).run({"sail": 300, "spark": 40}[engine])
+    Driver(connect, seed, keep=keep, span=30).run({"sail": 200, "spark": 40}[engine])
 
 
 @pytest.mark.usefixtures("tiny_limits")
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize(("seed", "keep"), [(22, "7 days")])
+@pytest.mark.parametrize(("seed", "keep"), [(22, "7 days"), (32, "0 seconds")])
 def test_more_random_transactions_by_the_engine(connect: Callable[..., vk.Database], seed: int, keep: str) -> None:
-    Driver(connect, seed, keep=keep, span=30).run(300)
+    Driver(connect, seed, keep=keep, span=30).run(200)
 
 
 @pytest.mark.long

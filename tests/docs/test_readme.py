@@ -1,0 +1,31 @@
+"""The README tells the truth: its example works when pasted, and its commands exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_example_works_when_pasted(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    for _ in range(2):  # also when it is pasted again over the same directory
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert "(1, 'EU', Decimal('13.50')): 1" in lines[0]
+        assert "(2, 'US', Decimal('7.00')): 1" in lines[0]
+        assert lines[1:3] == ["[('EU', Decimal('14.50'))]", "[(2,)]"]
+        assert lines[-2].startswith("PRIMARY KEY (id) of orders is broken: there would be two rows with id = 3")
+
+
+def test_the_commands_exist() -> None:
+    tool = Path(sys.executable).parent / "viewkeeper"
+    told = subprocess.run([str(tool), "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    for verb in ("sql", "load", "ls", "show", "history", "compact", "vacuum", "doctor", "version", "demo"):
+        assert re.search(rf"^\s+{verb}\s", told, re.MULTILINE), verb
