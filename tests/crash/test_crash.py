@@ -40,7 +40,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("templates")
     for name, entries in (("young", 9), ("old", 97)):
         crash_work.prepare(root / name, "sail", entries)
-    crash_work.prepare(root / "spark", "spark", 9)
+    crash_work.prepare(root / "spark", "spark", 4)
     return {name: root / name for name in ("young", "old", "spark")}
 
 

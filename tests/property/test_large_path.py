@@ -33,7 +33,7 @@ def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_transactions_by_the_engine(
     connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
 ) -> None:
-    Driver(connect, seed, keep=keep, span=30).run({"sail": 200, "spark": 40}[engine])
+    Driver(connect, seed, keep=keep, span=30).run({"sail": 200, "spark": 25}[engine])
 
 
 @pytest.mark.usefixtures("tiny_limits")

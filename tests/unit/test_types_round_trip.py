@@ -406,4 +406,6 @@ def test_years_beyond_9999_are_refused(db: vk.Database, query: str) -> None:
     db.sql("CREATE TABLE t (a DATE, t TIMESTAMP, n TIMESTAMP_NTZ)")
     with pytest.raises(vk.errors.TypeMismatch, match="lies outside the years 1 to 9999"):
         db.sql(f"INSERT INTO t {query}")
+    with pytest.raises(vk.errors.TypeMismatch, match="outside the years 1 to 9999, which Python does not have"):
+        db.sql(query).rows()
     check(db, [])

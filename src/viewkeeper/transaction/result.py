@@ -10,7 +10,7 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import schema_of_arrow
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.errors import EngineError, SessionLost, ViewkeeperError
+from viewkeeper.errors import EngineError, SessionLost, TypeMismatch, ViewkeeperError
 from viewkeeper.store.state import State
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.queries import at_place
@@ -82,7 +82,13 @@ class Result:
         for field, column in zip(table.schema, table.columns, strict=True):
             if pa.types.is_timestamp(field.type) and field.type.tz:
                 column = column.cast(pa.timestamp("us", "UTC"))
-            values = column.to_pylist()
+            try:
+                values = column.to_pylist()
+            except OverflowError as problem:
+                raise TypeMismatch(
+                    f"column '{field.name}' has a date or time outside the years 1 to 9999, which Python does not have",
+                    hint="use arrow(), or a condition that leaves such rows out",
+                ) from problem
             if pa.types.is_nested(field.type):
                 kind = schema_of_arrow(pa.schema([field]))[0][1]
                 values = [_plain(value, kind) for value in values]
