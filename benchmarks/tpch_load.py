@@ -25,9 +25,9 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from tpch_schema import KEYS, ORDER, create_statement, order_rows
 
 import viewkeeper as vk
+from tpch_schema import KEYS, ORDER, create_statement, order_rows
 
 ROOT = Path(__file__).resolve().parent
 
@@ -93,7 +93,9 @@ def measure(engine: str, data: Path, epochs: int, rounds: int, where: Path) -> d
         rows = pq.read_metadata(data / f"{table}.parquet").num_rows
         files = next(row["files"] for row in db.ls() if row["name"] == table)
         found["load"][table] = {"rows": rows, "seconds": took, "rows_per_second": rows / took, "files": files}  # type: ignore[index]
-        print(f"  {engine:6} load {table:9} {rows:>11,} rows {took:7.1f} s {rows / took:>11,.0f} rows/s {files:>4} files")
+        print(
+            f"  {engine:6} load {table:9} {rows:>11,} rows {took:7.1f} s {rows / took:>11,.0f} rows/s {files:>4} files"
+        )
     highest = max(pq.ParquetFile(data / "orders.parquet").read(["o_orderkey"])["o_orderkey"].to_pylist())
     keys = Keys(highest, rng)
     median_ms(db, keys.spread, 3, rng)

@@ -28,8 +28,7 @@ COLUMNS = {
     "c_acctbal DECIMAL(15,2), c_mktsegment STRING, c_comment STRING",
     "part": "p_partkey BIGINT, p_name STRING, p_mfgr STRING, p_brand STRING, p_type STRING, p_size INT, "
     "p_container STRING, p_retailprice DECIMAL(15,2), p_comment STRING",
-    "partsupp": "ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(15,2), "
-    "ps_comment STRING",
+    "partsupp": "ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(15,2), ps_comment STRING",
     "orders": "o_orderkey BIGINT, o_custkey BIGINT, o_orderstatus STRING, o_totalprice DECIMAL(15,2), "
     "o_orderdate DATE, o_orderpriority STRING, o_clerk STRING, o_shippriority INT, o_comment STRING",
     "lineitem": "l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_linenumber INT, l_quantity DECIMAL(15,2), "
@@ -51,7 +50,17 @@ def order_rows(keys: list[int], rng: random.Random) -> tuple[list[Any], list[Any
     for key in keys:
         day = dt.date(1992, 1, 1) + dt.timedelta(days=rng.randrange(2400))
         orders.append(
-            (key, rng.randrange(1, 150000), "O", rng.randrange(100, 5000000) / 100, day, "3-MEDIUM", "Clerk#1", 0, "new")
+            (
+                key,
+                rng.randrange(1, 150000),
+                "O",
+                rng.randrange(100, 5000000) / 100,
+                day,
+                "3-MEDIUM",
+                "Clerk#1",
+                0,
+                "new",
+            )
         )
         for number in range(1, rng.randrange(2, 9)):
             part, supplier = rng.randrange(1, 200000), rng.randrange(1, 10000)
