@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -90,7 +89,7 @@ class Engine:
         self.conf = conf
         self.storage = storage
         self.given: Any = None
-        self.new_scratch: Callable[[], str] | None = None
+        self.put_scratch: Callable[[pa.Table], str] | None = None
         self._given_is_set = False
 
     @property
@@ -177,11 +176,8 @@ class Engine:
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
         """Arrow rows as a frame: sent along when few, through a scratch file when many."""
         ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
-        if table.num_rows > DIRECT and self.new_scratch is not None:
-            path = self.new_scratch()
-            # statistics of floats leave NaN out; an Arrow schema inside would not merge with other writers' on Sail
-            pq.write_table(table, path, write_statistics=False, store_schema=False)
-            return self.files([path], schema, extra)
+        if table.num_rows > DIRECT and self.put_scratch is not None:
+            return self.files([self.put_scratch(table)], schema, extra)
         return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
 
     def sql(self, text: str, **frames: Frame) -> Frame:

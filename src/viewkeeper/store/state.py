@@ -119,6 +119,7 @@ class State:
     marks: tuple[tuple[int, float], ...] = ()
     removed: tuple[tuple[str, int, float], ...] = ()
     revoked: frozenset[str] = frozenset()
+    committed_at: float = 0.0
 
     def find(self, name: str, epoch: int | None = None) -> Relation | None:
         """The relation of a name (without regard to case) at an epoch, the newest if none is given."""
@@ -174,7 +175,7 @@ class State:
         marks = self.marks
         if not marks or entry["at"] - marks[-1][1] >= min(MARK_SECONDS, self.keep / 100):
             marks = (*marks, (epoch, entry["at"]))
-        return replace(self, epoch=epoch, relations=relations, marks=marks)
+        return replace(self, epoch=epoch, relations=relations, marks=marks, committed_at=entry["at"])
 
     def _apply_maintenance(self, entry: dict[str, Any]) -> State:
         relations = dict(self.relations)
@@ -211,6 +212,7 @@ class State:
             "marks": [list(mark) for mark in self.marks],
             "removed": [list(item) for item in self.removed],
             "revoked": sorted(self.revoked),
+            "committed_at": self.committed_at,
         }
 
     @staticmethod
@@ -227,4 +229,5 @@ class State:
             tuple((epoch, at) for epoch, at in body["marks"]),
             tuple((path, number, at) for path, number, at in body["removed"]),
             frozenset(body["revoked"]),
+            body["committed_at"],
         )

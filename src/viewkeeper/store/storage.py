@@ -162,12 +162,16 @@ class LocalStorage:
     def write(self, path: str, data: bytes, mark: str) -> None:
         target = self._full(path)
         point(f"{mark}-before")
-        temporary = self._write_beside(target, data, mark)
-        try:
-            os.replace(temporary, target)
-            self._sync_directory(os.path.dirname(target))
-        except OSError as problem:
-            raise explain(problem, f"writing {path}") from problem
+        while True:
+            temporary = self._write_beside(target, data, mark)
+            try:
+                os.replace(temporary, target)
+                self._sync_directory(os.path.dirname(target))
+                break
+            except FileNotFoundError:
+                continue  # a sweep took the bytes for left behind before they got their name
+            except OSError as problem:
+                raise explain(problem, f"writing {path}") from problem
         point(f"{mark}-synced")
 
     def _write_beside(self, target: str, data: bytes, mark: str) -> str:

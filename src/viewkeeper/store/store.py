@@ -9,6 +9,9 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.settings import Settings
 from viewkeeper.errors import StorageError
@@ -40,8 +43,7 @@ class Store:
         self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
         self._guard = threading.RLock()
         self._scratch = threading.local()
-        if storage.local:
-            engine.new_scratch = lambda: storage.url(self.scratch_path(".parquet"))
+        engine.put_scratch = self._put_scratch
 
     def refresh(self) -> State:
         """The newest state."""
@@ -86,6 +88,19 @@ class Store:
             except OSError as problem:
                 raise explain(problem, "making a scratch directory") from problem
         return path
+
+    def _put_scratch(self, table: pa.Table) -> str:
+        """Rows from the driver as a scratch file, for the engine to read."""
+        path = self.scratch_path(".parquet")
+        # statistics of floats leave NaN out; an Arrow schema inside would not merge with other writers' on Sail
+        how = {"write_statistics": False, "store_schema": False}
+        if self.storage.local:
+            pq.write_table(table, self.storage.url(path), **how)
+        else:
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, **how)
+            self.storage.write(path, sink.getvalue().to_pybytes(), "scratch")
+        return self.storage.url(path)
 
     def clear_scratch(self) -> None:
         """Removes what this thread's transaction has put into scratch."""

@@ -21,7 +21,6 @@ from viewkeeper.errors import Conflict, ViewkeeperError
 from viewkeeper.store.batch import read_files
 from viewkeeper.store.compaction import compact_tiers
 from viewkeeper.store.state import DataFile, Relation, State
-from viewkeeper.store.storage import now
 from viewkeeper.store.store import LOCK
 from viewkeeper.transaction.change import Commit, Report
 from viewkeeper.transaction.transaction import Pending, Read, Transaction
@@ -60,7 +59,7 @@ def commit(tx: Transaction) -> Commit | None:
     tx.store.clear_scratch()
     with contextlib.suppress(ViewkeeperError):  # upkeep only: the commit stands, and the next one tries again
         compact_tiers(tx.store, list(files))
-    return Commit(after.epoch, dt.datetime.fromtimestamp(now(), dt.UTC), changes, report)
+    return Commit(after.epoch, dt.datetime.fromtimestamp(after.committed_at, dt.UTC), changes, report)
 
 
 def _write(tx: Transaction, touched: list[Pending]) -> dict[str, list[DataFile]]:

@@ -42,8 +42,11 @@ def insert_rows(tx: Transaction, relation: Relation, rows: Any) -> int:
         given = tx.store.engine.columns(rows)
         frame, count = _scratch_as(tx, path, given)
         ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation)
-        return change_by_frame(tx, relation, signed_expression(ordered, 1), count, schema_is_stored=False)
+        return change_by_frame(tx, relation, signed_expression(ordered, 1), count, stable=True)
     table = rows_from(rows, relation, tx.zone)
+    if table.num_rows > SMALL:
+        frame = tx.store.engine.arrow(signed(table, 1), relation.schema, SIGNED)
+        return change_by_frame(tx, relation, frame, table.num_rows, stable=True)
     apply_rows(tx, relation, signed(table, 1))
     return int(table.num_rows)
 
@@ -64,16 +67,19 @@ def apply_rows(tx: Transaction, relation: Relation, change: pa.Table) -> pa.Tabl
 
 
 def change_by_frame(
-    tx: Transaction, relation: Relation, frame: Frame, rows: int | None, *, schema_is_stored: bool = True
+    tx: Transaction, relation: Relation, frame: Frame, rows: int | None, *, stable: bool = False
 ) -> int:
-    """Checks a change given as a signed frame and joins it: on the driver if small, as files if large."""
+    """Checks a change given as a signed frame and joins it: on the driver if small, as files if large.
+
+    `stable` says that the frame only reads files, so that it may be read several times.
+    """
     engine = tx.store.engine
     if rows is None or rows <= SMALL:
         small = engine.collect_small(frame)
         if small is not None:
             apply_rows(tx, relation, conform(small, relation.schema, signed=True))
             return int(small.num_rows)
-    if rows is None or schema_is_stored:
+    if rows is None or not stable:
         frame, rows = materialise(tx.store, frame, relation.schema, SIGNED)
     files = tx.store.writer(relation).write_frame(with_no_epoch(frame), rows)
     tx.pending_of(relation)
@@ -210,7 +216,7 @@ def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, 
         signed_rows = signed_expression(ordered, 1)
         if form == "parquet" and not any(c.type.is_nested for c in relation.schema):
             rows = int(frame.count())  # from the footers: cheap, and the file can be read twice
-            return change_by_frame(tx, relation, signed_rows, rows, schema_is_stored=False)
+            return change_by_frame(tx, relation, signed_rows, rows, stable=True)
         return change_by_frame(tx, relation, signed_rows, None)
     except ViewkeeperError as problem:
         raise at_place(problem, path) from problem
