@@ -1,6 +1,6 @@
 """Reading a relation at an epoch: files picked by bounds on the driver, then one frame of signed rows.
 
-The frame has the relation's columns and `_weight`, not consolidated. `consolidated` and `expanded` are the two ways
+The frame has the relation's columns and `_weight`, not consolidated. `net_frame` and `plain_frame` are the two ways
 on: the net rows with their weights, or plain rows with duplicates repeated.
 """
 
@@ -31,12 +31,6 @@ class Source:
     epoch: int
     staged: tuple[DataFile, ...] = ()
     rows: pa.Table | None = None
-
-    @property
-    def count(self) -> int:
-        """An upper bound of the rows to read."""
-        held = self.rows.num_rows if self.rows is not None else 0
-        return sum(file.rows for file in (*self.files, *self.staged)) + held
 
 
 @dataclass(frozen=True)
