@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from viewkeeper import errors
 
 if TYPE_CHECKING:
-    from viewkeeper.database import Database, Table, Transaction, connect
+    from viewkeeper.database import Database, connect
+    from viewkeeper.table import Table
     from viewkeeper.transaction.change import Change, Commit
     from viewkeeper.transaction.result import Result
+    from viewkeeper.work import Transaction
 
     __version__: str
 
@@ -23,8 +25,8 @@ _HOMES = {
     "Commit": "viewkeeper.transaction.change",
     "Database": "viewkeeper.database",
     "Result": "viewkeeper.transaction.result",
-    "Table": "viewkeeper.database",
-    "Transaction": "viewkeeper.database",
+    "Table": "viewkeeper.table",
+    "Transaction": "viewkeeper.work",
     "connect": "viewkeeper.database",
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +13,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.engine import Settings, open_engine
 from viewkeeper.errors import (
     Conflict,
@@ -23,25 +21,22 @@ from viewkeeper.errors import (
     Place,
     SqlError,
     StorageError,
-    TypeMismatch,
     ViewkeeperError,
 )
+from viewkeeper.spans import seconds
 from viewkeeper.sql import statements as syntax
-from viewkeeper.sql.tokens import Statement, split
-from viewkeeper.store.batch import stored_frame
+from viewkeeper.sql.tokens import Statement
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.scan import Source, pick, plain_frame
-from viewkeeper.store.state import Relation, State
+from viewkeeper.store.state import State
 from viewkeeper.store.storage import Storage, open_storage
-from viewkeeper.store.store import LOCK, Held, Store, create_database, find_state
+from viewkeeper.store.store import LOCK, Store, create_database, find_state
 from viewkeeper.store.vacuum import GRACE_SECONDS, Vacuumed, vacuum
-from viewkeeper.transaction import rowwise, statements
-from viewkeeper.transaction.change import Change, Commit
-from viewkeeper.transaction.commit import commit as commit_transaction
-from viewkeeper.transaction.queries import query_frame, select_frame
+from viewkeeper.table import Table
+from viewkeeper.transaction.queries import query_frame
 from viewkeeper.transaction.result import Result
-from viewkeeper.transaction.transaction import Transaction as Gathered
-from viewkeeper.transaction.transaction import change_of_files, no_such_table
+from viewkeeper.transaction.transaction import no_such_table
+from viewkeeper.work import Transaction, each_statement, last
 
 T = TypeVar("T")
 
@@ -172,21 +167,11 @@ class Database:
         """
         if dialect != "spark":
             raise SqlError(f"the dialect '{dialect}' is not supported", hint="use dialect='spark'")
-        result = Result()
-        for given in self.script(text):
-            result = given
-        return result
+        return last(self.script(text))
 
     def script(self, text: str) -> Iterator[Result]:
         """Runs statements one after the other, each when its result is asked for."""
-        parts = split(text)
-        for number, statement in enumerate(parts, start=1):
-            try:
-                result = self._statement(statement)
-            except ViewkeeperError as problem:
-                problem.statement = (number, len(parts))
-                raise
-            yield result
+        return each_statement(text, self._statement)
 
     @property
     def in_transaction(self) -> bool:
@@ -396,202 +381,6 @@ class Database:
         return vacuum(self._store, seconds(grace))
 
 
-class Table:
-    """A table of a database."""
-
-    def __init__(self, db: Database, name: str) -> None:
-        self._db = db
-        self.name = name
-
-    def _relation(self, state: State, epoch: int | None = None) -> Relation:
-        relation = state.find(self.name, epoch)
-        if relation is None:
-            raise no_such_table(self.name, state.names(), None)
-        return relation
-
-    def read(self, as_of: int | None = None) -> Result:
-        """The rows, now or at an epoch."""
-        suffix = "" if as_of is None else f" AS OF EPOCH {int(as_of)}"
-        return self._db.sql(f"SELECT * FROM `{self.name}`{suffix}")
-
-    def describe(self) -> pa.Table:
-        """Columns, types and keys."""
-        state = self._db._store.refresh()
-        schema = self._relation(state).schema
-        keys = {
-            column.name: ", ".join(
-                "PRIMARY KEY" if key.primary else "UNIQUE" for key in schema.keys if column.name in key.columns
-            )
-            for column in schema
-        }
-        return pa.table(
-            {
-                "column": pa.array(schema.names, pa.string()),
-                "type": pa.array([str(column.type) for column in schema], pa.string()),
-                "nullable": pa.array([column.nullable for column in schema], pa.bool_()),
-                "key": pa.array([keys[column.name] for column in schema], pa.string()),
-            }
-        )
-
-    def changes(self, since: int = 0) -> Iterator[tuple[int, Change]]:
-        """The net changes after an epoch, one per epoch in which the table changed, in order."""
-        store = self._db._store
-        held = store.hold()
-        state = held.state
-        if since < state.oldest and state.oldest > 0:
-            raise NotFound(
-                f"the changes since epoch {since} are no longer kept", hint=f"the oldest kept epoch is {state.oldest}"
-            )
-        relation = self._relation(state)
-        plain = {file.first_epoch for file in relation.files if not file.merged}
-        merged = [file for file in relation.files if file.merged and file.last_epoch > since]
-        if merged:
-            frame = stored_frame(store.engine, store.storage, merged, relation.schema)
-            plain |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
-        for epoch in sorted(number for number in plain if number > since):
-            yield epoch, self._change_at(store, held, relation, epoch)
-
-    @staticmethod
-    def _change_at(store: Store, held: Held, relation: Relation, epoch: int) -> Change:
-        files = tuple(f for f in relation.files if f.first_epoch <= epoch <= f.last_epoch)
-        if not any(file.merged for file in files):
-            return change_of_files(store, relation.schema, files, held)
-        return change_of_files(store, relation.schema, files, held, epoch)
-
-
-class Transaction:
-    """A transaction a user holds. What happens in it is seen by it alone until it commits."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._gathered: Gathered | None = Gathered(db._store)
-        self.commit_info: Commit | None = None
-
-    @property
-    def _tx(self) -> Gathered:
-        if self._gathered is None:
-            raise SqlError("the transaction is over", hint="begin another: with db.transaction() as tx")
-        return self._gathered
-
-    def __enter__(self) -> Transaction:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._gathered is None:
-            return
-        if error is None:
-            self.commit()
-        else:
-            self.rollback()
-
-    def sql(self, text: str) -> Result:
-        """Runs statements inside the transaction."""
-        result = Result()
-        parts = split(text)
-        for number, statement in enumerate(parts, start=1):
-            try:
-                parsed = syntax.parse(statement)
-                if isinstance(parsed, syntax.Control):
-                    raise SqlError(
-                        f"{parsed.word} cannot stand inside a transaction object",
-                        place=Place.at(text, statement.start, len(parsed.word)),
-                        hint="use tx.commit() or tx.rollback(), or leave the with block",
-                    )
-                if isinstance(parsed, syntax.Select):
-                    if parsed.epoch is not None:
-                        result = self._db._select(parsed, statement.alone)
-                    else:
-                        result = self.select(parsed.query, statement.alone)
-                elif isinstance(parsed, (syntax.Show, syntax.Describe)):
-                    result = self._db._statement(statement)
-                else:
-                    result = self.run(parsed, statement.alone)
-            except ViewkeeperError as problem:
-                problem.statement = (number, len(parts))
-                raise
-        return result
-
-    def select(self, query: str, text: str) -> Result:
-        """A query that sees the transaction; computed at once, because the transaction goes on changing."""
-        tx, engine = self._tx, self._db._store.engine
-
-        def frame() -> Any:
-            return select_frame(tx, query, text)
-
-        result = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
-        result.arrow()
-        return result
-
-    def run(self, parsed: syntax.Parsed, text: str) -> Result:
-        """A changing statement, already parsed."""
-        return Result(count=self._surviving(lambda: statements.run(self._tx, parsed, text)))
-
-    def _surviving(self, action: Callable[[], T]) -> T:
-        """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""
-        return self._db._store.engine.surviving(action)
-
-    def insert(self, table: str, rows: Any) -> int:
-        """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
-        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.relation(table), rows))
-
-    def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
-        """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
-        _check_missing(missing)
-        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.relation(table), rows, missing))
-
-    def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
-        """Deletes the rows with these primary keys."""
-        _check_missing(missing)
-        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.relation(table), keys, missing))
-
-    def upsert(self, table: str, rows: Any) -> int:
-        """Inserts rows, replacing those with the same primary key."""
-        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.relation(table), rows))
-
-    def load(
-        self,
-        table: str,
-        path: str,
-        *,
-        format: str | None = None,
-        options: Mapping[str, str] | None = None,
-        create: bool = False,
-    ) -> int:
-        """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
-        tx, source, settings = self._tx, os.fspath(path), dict(options or {})
-        if create and tx.find(table) is None:
-            tx.create(table, self._surviving(lambda: rowwise.schema_of_file(tx, source, format, settings)))
-        return self._surviving(lambda: rowwise.load_file(tx, tx.relation(table), source, format, settings))
-
-    def preview(self) -> dict[str, Change]:
-        """The net change of every affected relation, with nothing written."""
-        return self._surviving(self._tx.changes)
-
-    def commit(self) -> Commit | None:
-        """Commits; None if there is no net effect."""
-        gathered, self._gathered = self._tx, None
-        try:
-            self._surviving(gathered.settle)
-        except ViewkeeperError:
-            gathered.discard()
-            raise
-        self.commit_info = commit_transaction(gathered)
-        return self.commit_info
-
-    def rollback(self) -> None:
-        """Forgets everything done in the transaction."""
-        gathered, self._gathered = self._gathered, None
-        if gathered is not None:
-            gathered.discard()
-
-
-def _check_missing(missing: str) -> None:
-    if missing not in ("error", "ignore"):
-        raise TypeMismatch(f"missing={missing!r} is not known", hint="use missing='error' or missing='ignore'")
-
-
 def _history_row(entry: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     told = [f"created {body['name']}" for body in entry.get("created", ())]
     told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ())]
@@ -603,30 +392,3 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str]) -> dict[str, A
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),
         "changes": "; ".join(told),
     }
-
-
-_UNITS = {
-    "s": 1,
-    "sec": 1,
-    "second": 1,
-    "min": 60,
-    "minute": 60,
-    "h": 3600,
-    "hour": 3600,
-    "d": 86400,
-    "day": 86400,
-    "week": 604800,
-}
-
-
-def seconds(span: str | float) -> float:
-    """A span of time such as '7 days' in seconds; a number is seconds."""
-    if isinstance(span, (int, float)) and not isinstance(span, bool):
-        return float(span)
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(span).lower())
-    unit = found.group(2) if found else ""
-    if found is None or (unit not in _UNITS and unit + "s" not in _UNITS):
-        raise SqlError(
-            f"'{span}' is not a span of time", hint="write for instance '30 seconds', '5 minutes' or '7 days'"
-        )
-    return float(found.group(1)) * _UNITS[unit if unit in _UNITS else unit + "s"]

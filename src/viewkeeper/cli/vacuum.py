@@ -20,7 +20,7 @@ from viewkeeper.errors import SqlError
 @click.pass_obj
 def vacuum(options: Options, grace: str) -> None:
     """Deletes files that no kept epoch, no reader and no writer at work needs, and says how many."""
-    from viewkeeper.database import seconds
+    from viewkeeper.spans import seconds
 
     try:
         span = seconds(grace)

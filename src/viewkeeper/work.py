@@ -1,0 +1,169 @@
+"""A transaction as a user holds it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from viewkeeper.errors import Place, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.sql import statements as syntax
+from viewkeeper.sql.tokens import Statement, split
+from viewkeeper.transaction import rowwise, statements
+from viewkeeper.transaction.change import Change, Commit
+from viewkeeper.transaction.commit import commit as commit_transaction
+from viewkeeper.transaction.queries import select_frame
+from viewkeeper.transaction.result import Result
+from viewkeeper.transaction.transaction import Transaction as Gathered
+
+if TYPE_CHECKING:
+    from viewkeeper.database import Database
+
+T = TypeVar("T")
+
+
+def each_statement(text: str, run: Callable[[Statement], Result]) -> Iterator[Result]:
+    """Runs the statements of a text one after the other; an error says which one it was."""
+    parts = split(text)
+    for number, statement in enumerate(parts, start=1):
+        try:
+            result = run(statement)
+        except ViewkeeperError as problem:
+            problem.statement = (number, len(parts))
+            raise
+        yield result
+
+
+def last(results: Iterator[Result]) -> Result:
+    """The last of some results; an empty one if there is none."""
+    result = Result()
+    for given in results:
+        result = given
+    return result
+
+
+class Transaction:
+    """A transaction a user holds. What happens in it is seen by it alone until it commits."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._gathered: Gathered | None = Gathered(db._store)
+        self.commit_info: Commit | None = None
+
+    @property
+    def _tx(self) -> Gathered:
+        if self._gathered is None:
+            raise SqlError("the transaction is over", hint="begin another: with db.transaction() as tx")
+        return self._gathered
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._gathered is None:
+            return
+        if error is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def sql(self, text: str) -> Result:
+        """Runs statements inside the transaction and gives the last result."""
+        return last(each_statement(text, self._statement))
+
+    def _statement(self, statement: Statement) -> Result:
+        parsed = syntax.parse(statement)
+        match parsed:
+            case syntax.Control():
+                raise SqlError(
+                    f"{parsed.word} cannot stand inside a transaction object",
+                    place=Place.at(statement.text, statement.start, len(parsed.word)),
+                    hint="use tx.commit() or tx.rollback(), or leave the with block",
+                )
+            case syntax.Select() if parsed.epoch is None:
+                return self.select(parsed.query, statement.alone)
+            case syntax.Select() | syntax.Show() | syntax.Describe():
+                return self._db._statement(statement)
+            case _:
+                return self.run(parsed, statement.alone)
+
+    def select(self, query: str, text: str) -> Result:
+        """A query that sees the transaction; computed at once, because the transaction goes on changing."""
+        tx, engine = self._tx, self._db._store.engine
+
+        def frame() -> Any:
+            return select_frame(tx, query, text)
+
+        result = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
+        result.arrow()
+        return result
+
+    def run(self, parsed: syntax.Parsed, text: str) -> Result:
+        """A changing statement, already parsed."""
+        return Result(count=self._surviving(lambda: statements.run(self._tx, parsed, text)))
+
+    def _surviving(self, action: Callable[[], T]) -> T:
+        """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""
+        return self._db._store.engine.surviving(action)
+
+    def insert(self, table: str, rows: Any) -> int:
+        """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
+        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.relation(table), rows))
+
+    def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
+        """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
+        _check_missing(missing)
+        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.relation(table), rows, missing))
+
+    def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
+        """Deletes the rows with these primary keys."""
+        _check_missing(missing)
+        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.relation(table), keys, missing))
+
+    def upsert(self, table: str, rows: Any) -> int:
+        """Inserts rows, replacing those with the same primary key."""
+        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.relation(table), rows))
+
+    def load(
+        self,
+        table: str,
+        path: str,
+        *,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        create: bool = False,
+    ) -> int:
+        """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
+        tx, source, settings = self._tx, os.fspath(path), dict(options or {})
+        if create and tx.find(table) is None:
+            tx.create(table, self._surviving(lambda: rowwise.schema_of_file(tx, source, format, settings)))
+        return self._surviving(lambda: rowwise.load_file(tx, tx.relation(table), source, format, settings))
+
+    def preview(self) -> dict[str, Change]:
+        """The net change of every affected relation, with nothing written."""
+        return self._surviving(self._tx.changes)
+
+    def commit(self) -> Commit | None:
+        """Commits; None if there is no net effect."""
+        gathered, self._gathered = self._tx, None
+        try:
+            self._surviving(gathered.settle)
+        except ViewkeeperError:
+            gathered.discard()
+            raise
+        self.commit_info = commit_transaction(gathered)
+        return self.commit_info
+
+    def rollback(self) -> None:
+        """Forgets everything done in the transaction."""
+        gathered, self._gathered = self._gathered, None
+        if gathered is not None:
+            gathered.discard()
+
+
+def _check_missing(missing: str) -> None:
+    if missing not in ("error", "ignore"):
+        raise TypeMismatch(f"missing={missing!r} is not known", hint="use missing='error' or missing='ignore'")
