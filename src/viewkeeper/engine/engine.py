@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.java import has_java
-from viewkeeper.engine.literals import cut_expression, literal_filter
+from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
 from viewkeeper.engine.problems import translate
 from viewkeeper.engine.servers import local_server
 from viewkeeper.engine.settings import Settings
@@ -189,6 +189,9 @@ class Engine:
         filters = literal_filter(keys, schema)
         if filters is not None:
             return frame.filter(filters)
+        first = literal_filter(distinct_column(keys), Schema(schema.columns[:1]))
+        if first is not None:  # many keys, but few values of the first column: pages without them are not decoded
+            frame = frame.filter(first)
         renamed = Schema(tuple(Column(f"_vk_k{i}", column.type) for i, column in enumerate(schema)))
         right = self.arrow(keys.rename_columns(renamed.names), renamed)
         condition = " AND ".join(

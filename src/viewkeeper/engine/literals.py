@@ -30,6 +30,13 @@ def literal(value: Any, kind: Type) -> str | None:
     return None
 
 
+def distinct_column(keys: pa.Table) -> pa.Table:
+    """The different values of the first key column."""
+    if pa.types.is_nested(keys.schema.field(0).type):
+        return keys.select([0])
+    return pa.table([keys.column(0).unique()], names=keys.column_names[:1])
+
+
 def literal_filter(keys: pa.Table, schema: Schema) -> str | None:
     """A condition that holds for rows with one of a few keys; None if they are many or cannot be spelled."""
     if not 0 < keys.num_rows <= FEW:
