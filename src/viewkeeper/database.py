@@ -27,7 +27,7 @@ from viewkeeper.spans import seconds
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.store.compaction import Compacted, compact_relation
-from viewkeeper.store.scan import Source, pick, plain_frame
+from viewkeeper.store.scan import Scan, Source, pick
 from viewkeeper.store.state import State
 from viewkeeper.store.storage import Storage, open_storage
 from viewkeeper.store.store import LOCK, Store, create_database, find_state
@@ -226,24 +226,24 @@ class Database:
             state.check_epoch(parsed.epoch)
         epoch = state.epoch if parsed.epoch is None else parsed.epoch
 
-        def resolve(name: str, place: Place | None) -> Any:
-            return self._frame_at(state, name, epoch, place)
+        def resolve(name: str, place: Place | None) -> Scan:
+            return self._scan_at(state, name, epoch, place)
 
         def frame() -> Any:
-            return query_frame(store.engine, parsed.query, text, resolve)
+            return query_frame(store, parsed.query, text, resolve)
 
         result = Result(frame=store.engine.surviving(frame), engine=store.engine, state=state, text=text, again=frame)
         store.use(result)
         return result
 
-    def _frame_at(self, state: State, name: str, epoch: int, place: Place | None) -> Any:
+    @staticmethod
+    def _scan_at(state: State, name: str, epoch: int, place: Place | None) -> Scan:
         relation = state.find(name, epoch)
         if relation is None:
             if epoch != state.epoch and state.find(name) is not None:
                 raise NotFound(f"there was no table named '{name}' at epoch {epoch}", place=place)
             raise no_such_table(name, state.names(), place)
-        store = self._store
-        return plain_frame(store.engine, store.storage, pick(Source(relation.schema, relation.files_at(epoch), epoch)))
+        return pick(Source(relation.schema, relation.files_at(epoch), epoch))
 
     def _show(self, show: syntax.Show) -> Result:
         if show.what == "COMMITS":

@@ -1,1 +1,1 @@
-"""Facts about expressions. So far: which ranges a condition confines its columns to."""
+"""Facts about expressions: which ranges a condition confines its columns to, and whether it can raise."""

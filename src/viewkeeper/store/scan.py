@@ -95,10 +95,16 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     return frame if scan.keys is None else engine.bind(frame, scan.keys.table, scan.keys.schema)
 
 
-def consolidated(frame: Frame, schema: Schema) -> Frame:
-    """The net rows: every row once, with its weight, zeros left out. A GROUP BY."""
+def consolidated(frame: Frame, schema: Schema, *, guarded: bool = False) -> Frame:
+    """The net rows: every row once, with its weight, zeros left out. A GROUP BY.
+
+    Guarded rows hide their values until the weight is known, so that no condition is tested on a row that is not there.
+    """
     names = [quote(name) for name in schema.names]
     total = grouped(frame, schema, (), {WEIGHT: "sum"})
+    if guarded:
+        shown = [f"CASE WHEN _vk_total <> 0 THEN {name} END AS {name}" for name in names]
+        total = total.selectExpr(*shown, "_vk_total")
     return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
 
 
@@ -119,16 +125,16 @@ def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     """The scan's net rows with their weights, consolidated only where rows can cancel or repeat."""
     frame = signed_frame(engine, storage, scan)
     if scan.has_deletions or not scan.source.schema.is_set:
-        return consolidated(frame, scan.source.schema)
+        return consolidated(frame, scan.source.schema, guarded=scan.has_deletions)
     return frame
 
 
-def plain_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
+def plain_frame(engine: Engine, storage: Storage, scan: Scan, *, guarded: bool) -> Frame:
     """The scan's rows as a user sees them: no weights, duplicates repeated."""
     frame = signed_frame(engine, storage, scan)
     names = [quote(name) for name in scan.source.schema.names]
     if scan.has_deletions:
-        frame = consolidated(frame, scan.source.schema)
+        frame = consolidated(frame, scan.source.schema, guarded=guarded)
     if scan.has_repeats and not scan.source.schema.is_set:
         frame = frame.selectExpr(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy")
     return frame.selectExpr(*names)

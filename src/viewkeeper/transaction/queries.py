@@ -7,46 +7,53 @@ from collections.abc import Callable, Mapping
 
 from viewkeeper.algebra.schema import WEIGHT, Column
 from viewkeeper.algebra.types import quote
-from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.analysis.raising import may_raise
+from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
 from viewkeeper.sql.tokens import escape_quotes
-from viewkeeper.store.scan import plain_frame
+from viewkeeper.store.scan import Scan, plain_frame
 from viewkeeper.store.state import Relation
+from viewkeeper.store.store import Store
 from viewkeeper.transaction.transaction import Transaction
 
 TARGET = "_vk_target"
 """The name of a changing statement's table in its query, where it stands with its weights."""
 
-Resolve = Callable[[str, Place], Frame]
+Resolve = Callable[[str, Place], Scan]
 
 
 def query_frame(
-    engine: Engine, query: str, whole: str, resolve: Resolve, given: Mapping[str, Frame] | None = None
+    store: Store, query: str, whole: str, resolve: Resolve, given: Mapping[str, Frame] | None = None
 ) -> Frame:
-    """The frame of a query. `resolve` gives the frame of a table; `given` names frames that are not tables."""
+    """The frame of a query. `resolve` says what to read of a table; `given` names frames that are not tables."""
     tree = parse_query(query, whole)
     frames: dict[str, Frame] = {}
+    scans: dict[str, Scan] = {}
     parts: list[str] = []
     position = 0
     for number, reference in enumerate(find_references(tree)):
+        name = f"_vk_{number}"
         if given is not None and reference.name in given:
-            frame = given[reference.name]
+            frames[name] = given[reference.name]
         else:
             place = place_of_name(reference.name, whole)
             if place is None or query in whole:
                 place = place_in(query, reference.start, reference.end - reference.start, whole)
-            frame = resolve(reference.name, place)
-        name = f"_vk_{number}"
-        frames[name] = frame
+            scans[name] = resolve(reference.name, place)
         parts.append(_braces(query[position : reference.start]))
         alias = "" if reference.has_alias else f" AS {quote(reference.name)}"
         parts.append("{" + name + "}" + alias)
         position = reference.end
     parts.append(_braces(query[position:]))
+    guarded = any(scan.has_deletions for scan in scans.values()) and may_raise(
+        tree, (scan.source.schema for scan in scans.values())
+    )
+    for name, scan in scans.items():
+        frames[name] = plain_frame(store.engine, store.storage, scan, guarded=guarded)
     text = "".join(parts) if frames else query
     try:
-        return engine.sql(escape_quotes(text), **frames)
+        return store.engine.sql(escape_quotes(text), **frames)
     except ViewkeeperError as problem:
         raise at_place(problem, whole) from problem
 
@@ -84,15 +91,9 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
     return problem
 
 
-def table_frame(tx: Transaction, name: str, place: Place | None) -> Frame:
-    """A table as a query inside the transaction sees it."""
-    relation = tx.relation(name, place)
-    return plain_frame(tx.store.engine, tx.store.storage, tx.scan(relation))
-
-
 def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
     """The frame of a query inside the transaction."""
-    return query_frame(tx.store.engine, query, whole, lambda name, place: table_frame(tx, name, place), given)
+    return query_frame(tx.store, query, whole, lambda name, place: tx.scan(tx.relation(name, place)), given)
 
 
 def columns_of(tx: Transaction, frame: Frame, whole: str) -> list[tuple[str, str]]:
