@@ -97,9 +97,8 @@ class Transaction:
         def frame() -> Any:
             return select_frame(tx, query, text)
 
-        result = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
-        result.arrow()
-        return result
+        seen = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
+        return Result(table=seen.arrow(), engine=engine)
 
     def run(self, parsed: syntax.Parsed, text: str) -> Result:
         """A changing statement, already parsed."""
@@ -111,21 +110,25 @@ class Transaction:
 
     def insert(self, table: str, rows: Any) -> int:
         """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
-        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.relation(table), rows))
+        kept = _kept(rows)
+        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.relation(table), kept))
 
     def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
         """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
         _check_missing(missing)
-        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.relation(table), rows, missing))
+        kept = _kept(rows)
+        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.relation(table), kept, missing))
 
     def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
         """Deletes the rows with these primary keys."""
         _check_missing(missing)
-        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.relation(table), keys, missing))
+        kept = _kept(keys)
+        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.relation(table), kept, missing))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Inserts rows, replacing those with the same primary key."""
-        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.relation(table), rows))
+        kept = _kept(rows)
+        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.relation(table), kept))
 
     def load(
         self,
@@ -162,6 +165,11 @@ class Transaction:
         gathered, self._gathered = self._gathered, None
         if gathered is not None:
             gathered.discard()
+
+
+def _kept(rows: Any) -> Any:
+    """Rows that can be gone through twice: a step may have to be taken again."""
+    return list(rows) if isinstance(rows, Iterator) else rows
 
 
 def _check_missing(missing: str) -> None:

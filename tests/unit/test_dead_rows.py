@@ -60,3 +60,29 @@ def test_which_conditions_may_raise(condition: str) -> None:
     schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in columns))
     tree = parse_query(f"SELECT * FROM t WHERE {condition}")
     assert may_raise(tree, [schema]) is (condition in UNSAFE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM g WHERE k = 5 AND 10 / x > 1",
+        "UPDATE g SET k = 6 WHERE 10 / x > 1 AND k = 5",
+        "MERGE INTO g USING (SELECT 5 AS k) s ON g.k = s.k AND 10 / g.x > 1 WHEN MATCHED THEN DELETE",
+        "MERGE INTO g USING (SELECT 5 AS k) s ON g.k = s.k WHEN MATCHED AND 10 / g.x > 1 THEN DELETE",
+    ],
+)
+def test_a_bound_change_does_not_see_them(db: vk.Database, change: str) -> None:
+    db.sql("CREATE TABLE g (k INT PRIMARY KEY, x INT); INSERT INTO g VALUES (5, 1), (7, 0)")
+    db.sql("DELETE FROM g WHERE k = 7")
+    assert db.sql(change).count == 1
+
+
+def test_a_field_of_a_deleted_struct(db: vk.Database) -> None:
+    db.sql("CREATE TABLE r (k INT PRIMARY KEY, y INT, s STRUCT<y: STRING, t: STRUCT<z: STRING>>)")
+    with db.transaction() as tx:
+        tx.insert("r", [(1, 0, {"y": "abc", "t": {"z": "abc"}}), (2, 0, {"y": "7", "t": {"z": "7"}}), (3, 0, None)])
+    db.sql("DELETE FROM r WHERE k = 1")
+    assert db.sql("SELECT k FROM r WHERE CAST(s.y AS INT) > 5").rows() == [(2,)]
+    assert db.sql("SELECT k FROM r WHERE s.t.z > 5").rows() == [(2,)]
+    assert db.sql("SELECT k FROM r WHERE s IS NULL").rows() == [(3,)]
+    assert db.sql("DELETE FROM r WHERE CAST(s.y AS INT) > 5").count == 1

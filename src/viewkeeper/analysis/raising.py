@@ -24,10 +24,14 @@ def may_raise(tree: exp.Expr, schemas: Iterable[Schema]) -> bool:
     for schema in schemas:
         for column in schema:
             families.setdefault(column.name.lower(), set()).add(_family(column.type))
+    tables = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)}
     if tree.find(exp.Subquery, exp.CTE, exp.Lateral, exp.SetOperation) is not None:
         return True  # a column may be anything that an inner query computes
     conditions = [where.this for where in tree.find_all(exp.Where, exp.Having, exp.Qualify)]
     conditions += [join.args["on"] for join in tree.find_all(exp.Join) if join.args.get("on") is not None]
+    columns = [column for condition in conditions for column in condition.find_all(exp.Column)]
+    if any(column.args.get("db") or (column.table and column.table.lower() not in tables) for column in columns):
+        return True  # a field of a struct
     return any(not _is_safe(condition, families) for condition in conditions)
 
 

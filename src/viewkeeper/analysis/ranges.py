@@ -107,8 +107,8 @@ def _range_of(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, tuple[Ra
 
 
 def _column(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, Type] | None:
-    if not isinstance(node, exp.Column) or (node.table and node.table.lower() != alias):
-        return None
+    if not isinstance(node, exp.Column) or (node.table and node.table.lower() != alias) or node.args.get("db"):
+        return None  # something else, or a field of a struct
     found = schema.find(node.name)
     return None if found is None else (found.name, found.type)
 
@@ -128,6 +128,8 @@ def _value(node: exp.Expr, kind: Type) -> Any:
         if kind.name == "decimal":
             return number if _fits(number, kind) else None
         return float(number) if kind.name == "double" and "." not in text else None
+    if sign < 0:
+        return None
     if kind.name == "date":
         return _date(node)
     if kind.name == "string" and isinstance(node, exp.Literal) and node.is_string and "\\" not in str(node.this):

@@ -22,7 +22,7 @@ from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.algebra.types import quote
+from viewkeeper.algebra.types import quote, type_of_arrow
 from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
 from viewkeeper.engine.problems import translate
@@ -179,6 +179,11 @@ class Engine:
         if table.num_rows > DIRECT and self.put_scratch is not None:
             return self.files([self.put_scratch(table)], schema, extra)
         return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
+
+    def sent(self, table: pa.Table) -> Frame:
+        """Arrow rows as a frame that holds them itself, in the types they have."""
+        schema = Schema(tuple(Column(field.name, type_of_arrow(field.type)) for field in table.schema))
+        return self._guard(lambda: self.session.createDataFrame(table, schema=schema.ddl))
 
     def sql(self, text: str, **frames: Frame) -> Frame:
         """A query over frames, which the text names as {name}; other braces are doubled by the caller."""

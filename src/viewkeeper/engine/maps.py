@@ -1,4 +1,4 @@
-"""Maps as arrays of their entries, and back, in engine text.
+"""Nested values in engine text: maps as arrays of their entries and back, and values hidden behind a condition.
 
 Apache Spark's GROUP BY over a map turns NULL values of a number type into 0. Stored maps are sorted by key, so their
 entries are equal exactly when the maps are, and arrays group rightly everywhere.
@@ -19,6 +19,16 @@ def as_entries(text: str, kind: Type) -> str:
 def from_entries(text: str, kind: Type) -> str:
     """The inverse of as_entries."""
     return _turned(text, kind, itertools.count(), forth=False)
+
+
+def hidden(text: str, kind: Type, condition: str) -> str:
+    """An expression that is NULL unless a condition holds. Sail looks through a CASE at the fields of a struct."""
+    if kind.name != "struct":
+        return f"CASE WHEN {condition} THEN {text} END"
+    fields = ", ".join(
+        f"{_string(name)}, {hidden(f'{text}.{quote(name)}', inner, condition)}" for name, inner in kind.fields
+    )
+    return f"CASE WHEN {condition} AND {text} IS NOT NULL THEN named_struct({fields}) END"
 
 
 def _turned(text: str, kind: Type, numbers: itertools.count[int], *, forth: bool) -> str:

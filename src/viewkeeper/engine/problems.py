@@ -29,6 +29,9 @@ _CASTS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "
 def translate(problem: Exception) -> ViewkeeperError:
     """The error of ours for an exception that PySpark or gRPC raised."""
     text = str(problem)
+    raised = re.search(r"viewkeeper\.errors\.TypeMismatch: (.+)", text)
+    if raised:  # by a function of ours that ran on a worker
+        return TypeMismatch(raised.group(1).strip())
     line = _first_line(text)
     if any(mark in text for mark in _LOST) or _STOPPED.search(text):
         return SessionLost("the engine no longer knows this session", detail=line, hint="run the statement again")

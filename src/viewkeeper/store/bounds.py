@@ -45,6 +45,12 @@ class Bound:
             return self.nans > 0
         return self.low is not None and self.low <= value <= self.high
 
+    def may_share(self, other: Bound) -> bool:
+        """Whether the two columns may have a value in common."""
+        if (self.nulls and other.nulls) or (self.nans and other.nans):
+            return True
+        return other.low is not None and self.may_overlap(other.low, other.high)
+
     def may_overlap(self, low: Any, high: Any) -> bool:
         """Whether an ordinary value of the column may lie in a closed range; None is open."""
         if self.low is None:

@@ -15,7 +15,7 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.engine.maps import as_entries, from_entries
+from viewkeeper.engine.maps import as_entries, from_entries, hidden
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.state import DataFile
@@ -68,15 +68,35 @@ class Scan:
         return self.rows is not None and any(weight != 1 for weight in self.rows[WEIGHT].to_pylist())
 
 
-def pick(source: Source, keys: Keys | None = None, ranges: Ranges | None = None) -> Scan:
-    """Chooses files by their bounds: those that may hold a key, or a row inside the ranges."""
+def pick(
+    source: Source, keys: Keys | None = None, ranges: Ranges | None = None, *, with_deletions: bool = False
+) -> Scan:
+    """Chooses files by their bounds: those that may hold a key, or a row inside the ranges.
+
+    `with_deletions` adds the files that may delete any row of those, so that only rows that are there come out, also
+    among those that are not looked for.
+    """
     everything = (*source.files, *source.staged)
-    chosen = tuple(
+    chosen = [
         file
         for file in everything
         if (keys is None or keys.may_be_in(file.bounds)) and (ranges is None or ranges.may_be_in(file.bounds))
-    )
-    return Scan(source, chosen, source.rows, len(everything), keys)
+    ]
+    if with_deletions:
+        deleting = [file for file in everything if file.low_weight < 0 and file not in chosen]
+        todo = list(chosen)
+        while todo and deleting:
+            file = todo.pop()
+            more = [other for other in deleting if _may_share_rows(file, other)]
+            deleting = [other for other in deleting if other not in more]
+            chosen += more
+            todo += more
+    return Scan(source, tuple(chosen), source.rows, len(everything), keys)
+
+
+def _may_share_rows(one: DataFile, other: DataFile) -> bool:
+    """Whether two files may hold the same row."""
+    return all(bound.may_share(other.bounds[name]) for name, bound in one.bounds.items() if name in other.bounds)
 
 
 def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
@@ -103,7 +123,7 @@ def consolidated(frame: Frame, schema: Schema, *, guarded: bool = False) -> Fram
     names = [quote(name) for name in schema.names]
     total = grouped(frame, schema, (), {WEIGHT: "sum"})
     if guarded:
-        shown = [f"CASE WHEN _vk_total <> 0 THEN {name} END AS {name}" for name in names]
+        shown = [f"{hidden(quote(c.name), c.type, '_vk_total <> 0')} AS {quote(c.name)}" for c in schema]
         total = total.selectExpr(*shown, "_vk_total")
     return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
 

@@ -115,6 +115,9 @@ def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> Non
     for relation in tx.created.values():
         if state.find(relation.name) is not None and state.find(relation.name).id not in tx.dropped:  # type: ignore[union-attr]
             raise _conflict(f"another transaction has created a table named '{relation.name}'")
+    for name in tx.absent:
+        if state.find(name) is not None and tx.state.find(name) is None:
+            raise _conflict(f"another transaction has created a table named '{name}', which was not there before")
     for key in {*tx.dropped, *tx.pending}:
         if key not in tx.created:
             _still_there(tx, state, key)

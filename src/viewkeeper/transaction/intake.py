@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from viewkeeper.algebra.cast import can_store, cast_table
 from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
-from viewkeeper.algebra.types import Type, parse_type, quote
+from viewkeeper.algebra.types import INTEGERS, Type, parse_type, quote
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import NotFound, TypeMismatch
@@ -65,6 +65,8 @@ def match_names(given: list[str], schema: Schema, relation: str) -> list[int | N
                 f"there is a column '{name}' that {relation} does not have",
                 hint=f"its columns are {', '.join(schema.names)}",
             )
+        if name.lower() in position:
+            raise TypeMismatch(f"there are two columns named '{name}'", hint="names are compared without case")
         position[name.lower()] = index
     return [position.get(column.name.lower()) for column in schema]
 
@@ -72,13 +74,59 @@ def match_names(given: list[str], schema: Schema, relation: str) -> list[int | N
 # the engine's way -------------------------------------------------------------------------------
 
 
-def store_frame(engine: Engine, frame: Frame, relation: Relation, *, text: bool = False) -> Frame:
+def store_frame(engine: Engine, frame: Frame, relation: Relation, zone: str, *, text: bool = False) -> Frame:
     """A frame with the relation's columns, in order, as its types, canonical. `text`: strings may become anything."""
-    typed = [
-        f"{store_expression(quote(name), given, column, relation, text=text)} AS {quote(column.name)}"
-        for (name, given), column in zip(engine.columns(frame), relation.schema, strict=True)
-    ]
-    return canonical_frame(engine, frame.selectExpr(*typed), relation.schema)
+    typed = cast_frame(engine, frame, relation.schema, relation.name, zone, text=text)
+    return canonical_frame(engine, typed, relation.schema)
+
+
+def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone: str, *, text: bool = False) -> Frame:
+    """A frame's columns, in order, as the schema's types: the driver's rules, wherever they are applied.
+
+    What every engine casts alike is left to it; the rest is cast by the same code as on the driver, on the workers.
+    """
+    alike = True
+    expressions = []
+    for (name, given), column in zip(engine.columns(frame), schema, strict=True):
+        source, known = quote(name), _known_type(given)
+        if given == "void":
+            source = f"CAST({source} AS {column.type.ddl})"
+        elif text and given == "string" and not column.type.is_nested:
+            source = _text_expression(source, column, relation)
+        elif known is None or not can_store(known.arrow, column.type):
+            raise TypeMismatch(
+                f"a {given.upper()} does not fit column '{column.name}' of {relation}, which is {column.type}",
+                hint=f"write CAST(... AS {column.type}) if that is what you mean",
+            )
+        elif _widens(known, column.type):
+            source = f"CAST({source} AS {column.type.ddl})"
+        elif known.ddl != column.type.ddl:
+            alike = False
+        expressions.append(f"{source} AS {quote(column.name)}")
+    selected = frame.selectExpr(*expressions)
+    return selected if alike else engine.in_python(selected, _cast_batches(schema, relation, zone), schema.ddl)
+
+
+def _widens(given: Type, wanted: Type) -> bool:
+    """Whether every value of a number type fits another exactly, so that a cast means the same everywhere."""
+    if given.is_integer and wanted.is_integer:
+        return INTEGERS[given.name] < INTEGERS[wanted.name]
+    if given.is_integer and wanted.name == "decimal":
+        return wanted.precision - wanted.scale >= len(str(1 << (INTEGERS[given.name] - 1)))
+    if given.name == wanted.name == "decimal" and given != wanted:
+        return wanted.scale >= given.scale and wanted.precision - wanted.scale >= given.precision - given.scale
+    return given.name == "float" and wanted.name == "double"
+
+
+def _cast_batches(schema: Schema, relation: str, zone: str) -> Any:
+    """A function over Arrow record batches that casts them as on the driver, to run on the workers."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            table = cast_table(pa.Table.from_batches([batch]), schema, relation, zone)
+            yield from table.combine_chunks().to_batches()
+
+    return work
 
 
 def canonical_frame(engine: Engine, frame: Frame, schema: Schema, *extra: str) -> Frame:
@@ -115,30 +163,16 @@ def frame_by_name(engine: Engine, frame: Frame, relation: Relation) -> Frame:
     return frame.selectExpr(*picked)
 
 
-def store_expression(source: str, given: str, column: Column, relation: Relation, *, text: bool = False) -> str:
-    """Engine text that stores a source column in a table's column, raising for values that do not fit."""
+def _text_expression(source: str, column: Column, relation: str) -> str:
+    """Engine text that reads a column of text, as CSV files have it, raising for what does not read as the type."""
     kind = column.type
-    if given == kind.ddl:
+    if kind.name == "string":
         return source
-    if given == "void":
-        return f"CAST({source} AS {kind.ddl})"
-    known = _known_type(given)
-    if known is not None and known.ddl == kind.ddl:
-        return source
-    allowed = known is not None and can_store(known.arrow, kind)
-    if not allowed and not (text and given == "string" and not kind.is_nested):
-        raise TypeMismatch(
-            f"a {given.upper()} does not fit column '{column.name}' of {relation.name}, which is {kind}",
-            hint=f"write CAST(... AS {kind}) if that is what you mean",
-        )
     cast = f"try_cast({source} AS {kind.ddl})"
-    broken = f"{source} IS NOT NULL AND {cast} IS NULL"
-    if kind.is_integer and known is not None and known.name in ("float", "double", "decimal"):
-        broken = f"({broken}) OR try_cast({cast} AS {given}) <> {source}"
-    problem = f"[CAST_INVALID_INPUT] a value does not fit column {column.name} of {relation.name}, which is {kind}: "
+    problem = f"[CAST_INVALID_INPUT] a value does not fit column {column.name} of {relation}, which is {kind}: "
     spelled = problem.replace("\\", "").replace("'", "")
-    value = f"coalesce(CAST({source} AS STRING), 'NULL')"
-    return f"CASE WHEN {broken} THEN CAST(raise_error(concat('{spelled}', {value})) AS {kind.ddl}) ELSE {cast} END"
+    raised = f"CAST(raise_error(concat('{spelled}', {source})) AS {kind.ddl})"
+    return f"CASE WHEN {source} IS NOT NULL AND {cast} IS NULL THEN {raised} ELSE {cast} END"
 
 
 def _known_type(given: str) -> Type | None:

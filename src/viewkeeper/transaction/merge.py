@@ -6,6 +6,8 @@ WHEN clause that applies counts.
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 from sqlglot import exp
 
@@ -20,7 +22,7 @@ from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import consolidated, grouped, net_frame
 from viewkeeper.store.state import Relation
-from viewkeeper.transaction.intake import canonical_frame, materialise, store_expression
+from viewkeeper.transaction.intake import canonical_frame, cast_frame, materialise
 from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
 from viewkeeper.transaction.rowwise import apply_rows, change_by_frame
 from viewkeeper.transaction.transaction import Transaction, conform
@@ -39,22 +41,26 @@ def merge(tx: Transaction, statement: sql.Merge, whole: str) -> int:
     source, schema, keys = _source(tx, relation, statement, whole)
     kinds = {clause.matched for clause in statement.clauses}
     by_source = "not matched by source" in kinds
-    scan = tx.scan(relation, None if by_source else keys)
+    scan = tx.scan(relation, None if by_source else keys, with_deletions=True)
     given = {TARGET: net_frame(tx.store.engine, tx.store.storage, scan), SOURCE: source}
-    branches = [
-        _branch(tx, relation, statement, kind, schema, given, whole)
-        for kind in ("matched", "not matched", "not matched by source")
-        if kind in kinds
-    ]
     matched = [clause for clause in statement.clauses if clause.matched == "matched"]
     repeats = len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None
     try:
-        events = tx.store.engine.union(branches)
+        events = tx.store.engine.union(
+            [
+                _branch(tx, relation, statement, kind, schema, given, whole)
+                for kind in ("matched", "not matched", "not matched by source")
+                if kind in kinds
+            ]
+        )
         small = tx.store.engine.collect_small(events)
         if small is not None:
             return _apply_small(tx, relation, small, repeats)
         return _apply_large(tx, relation, events, repeats)
     except ViewkeeperError as problem:
+        problem.message = re.sub(
+            r"_vk_v\d+_(\d+)", lambda found: relation.schema.names[int(found.group(1))], problem.message
+        )
         raise at_place(problem, whole) from problem
 
 
@@ -82,6 +88,7 @@ def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Tab
             todo += [node.left, node.right]
         elif isinstance(node, exp.EQ):
             sides = [side for side in (node.left, node.right) if isinstance(side, exp.Column)]
+            sides = [side for side in sides if not side.args.get("db")]  # not a field of a struct
             own = [side for side in sides if side.table.lower() == statement.alias.lower()]
             other = [side for side in sides if side.table.lower() == statement.source_alias.lower()]
             if len(own) == 1 and len(other) == 1:
@@ -135,14 +142,19 @@ def _branch(
     join = "JOIN" if kind == "matched" else "LEFT ANTI JOIN"
     query = f"SELECT {', '.join(columns)} FROM {left} {join} {right} ON {statement.on}"
     frame = select_frame(tx, query, whole, given).filter("_vk_c >= 0")
-    types = dict(columns_of(tx, frame, whole))
+    wide = []
+    for name, _ in columns_of(tx, frame, whole):
+        position = name.rsplit("_", 1)[-1] if name.startswith("_vk_v") else name.removeprefix("_vk_o")
+        own = relation.schema.columns[int(position)].type if position.isdigit() else parse_type("bigint")
+        wide.append(Column(name, own))
+    frame = cast_frame(tx.store.engine, frame, Schema(tuple(wide)), relation.name, tx.zone)
     news = []
     for i, column in enumerate(relation.schema):
-        cases = ""
-        for number, assigned in enumerate(values):
-            if column.name in assigned:
-                value = f"_vk_v{number}_{i}"
-                cases += f" WHEN _vk_c = {number} THEN {store_expression(value, types[value], column, relation)}"
+        cases = " ".join(
+            f"WHEN _vk_c = {number} THEN _vk_v{number}_{i}"
+            for number, assigned in enumerate(values)
+            if column.name in assigned
+        )
         news.append(f"CASE {cases} ELSE _vk_o{i} END AS _vk_n{i}" if cases else f"_vk_o{i} AS _vk_n{i}")
     actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(clauses))
     return frame.selectExpr(

@@ -103,6 +103,8 @@ class Result:
         """The rows as a Spark DataFrame, not yet computed."""
         if self._frame is not None:
             return self._frame
+        if self._table is not None and self._engine is not None:
+            return self._engine.sent(self._table)
         raise EngineError("this result was not made by the engine", hint="use rows(), arrow() or pandas()")
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.engine.engine import SMALL, Frame
-from viewkeeper.errors import ConstraintViolation, NotFound, ViewkeeperError
+from viewkeeper.errors import ConstraintViolation, NotFound, StorageError, ViewkeeperError
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import net_frame
 from viewkeeper.store.state import Relation
@@ -41,7 +41,7 @@ def insert_rows(tx: Transaction, relation: Relation, rows: Any) -> int:
         tx.store.engine.write(rows, tx.store.storage.url(path))
         given = tx.store.engine.columns(rows)
         frame, count = _scratch_as(tx, path, given)
-        ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation)
+        ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation, tx.zone)
         return change_by_frame(tx, relation, signed_expression(ordered, 1), count, stable=True)
     table = rows_from(rows, relation, tx.zone)
     if table.num_rows > SMALL:
@@ -84,6 +84,12 @@ def change_by_frame(
     files = tx.store.writer(relation).write_frame(with_no_epoch(frame), rows)
     tx.pending_of(relation)
     try:
+        written = sum(file.rows for file in files)
+        if written != rows:
+            raise StorageError(
+                f"{rows} rows were to be written for {relation.name}, {written} were",
+                hint="a file was lost on the way; nothing was changed, run the statement again",
+            )
         check_files(tx, relation, files)
     except ViewkeeperError:
         tx.store.storage.delete(file.path for file in files)
@@ -212,7 +218,7 @@ def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, 
     engine = tx.store.engine
     frame, form = outside_frame(tx.store, path, form, relation, options)
     try:
-        ordered = store_frame(engine, frame_by_name(engine, frame, relation), relation, text=form == "csv")
+        ordered = store_frame(engine, frame_by_name(engine, frame, relation), relation, tx.zone, text=form == "csv")
         signed_rows = signed_expression(ordered, 1)
         if form == "parquet" and not any(c.type.is_nested for c in relation.schema):
             rows = int(frame.count())  # from the footers: cheap, and the file can be read twice

@@ -11,7 +11,7 @@ from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type, quote
-from viewkeeper.analysis.ranges import Ranges, ranges_of
+from viewkeeper.analysis.ranges import ranges_of
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
@@ -113,7 +113,7 @@ def _insert_frame(tx: Transaction, relation: Relation, frame: Frame, whole: str)
             table = canonical(cast_table(small, relation.schema, relation.name, tx.zone), relation.schema)
             apply_rows(tx, relation, signed(table, 1))
             return int(table.num_rows)
-        stored = store_frame(engine, frame, relation)
+        stored = store_frame(engine, frame, relation, tx.zone)
         return change_by_frame(tx, relation, signed_expression(stored, 1), 1 << 40)
     except ViewkeeperError as problem:
         raise at_place(problem, whole) from problem
@@ -122,20 +122,17 @@ def _insert_frame(tx: Transaction, relation: Relation, frame: Frame, whole: str)
 # update and delete ------------------------------------------------------------------------------
 
 
-def _target(tx: Transaction, relation: Relation, ranges: Ranges | None) -> Frame:
-    """The target's net rows with their weights."""
-    return net_frame(tx.store.engine, tx.store.storage, tx.scan(relation, ranges=ranges))
-
-
-def _where_ranges(relation: Relation, alias: str, where: str | None, whole: str) -> Ranges | None:
-    if where is None:
-        return None
-    return ranges_of(parse_expression(where, whole), relation.schema, alias)
+def _target(tx: Transaction, relation: Relation, alias: str, where: str | None, whole: str) -> Frame:
+    """The target's net rows with their weights, of the files that its WHERE may hold in."""
+    condition = parse_expression(where, whole) if where is not None else None
+    ranges = ranges_of(condition, relation.schema, alias) if condition is not None else None
+    scan = tx.scan(relation, ranges=ranges, with_deletions=ranges is not None)
+    return net_frame(tx.store.engine, tx.store.storage, scan)
 
 
 def _delete(tx: Transaction, table: str, alias: str, where: str | None, whole: str) -> int:
     relation = _relation(tx, table, whole)
-    target = _target(tx, relation, _where_ranges(relation, alias, where, whole))
+    target = _target(tx, relation, alias, where, whole)
     columns = ", ".join(f"{quote(alias)}.{quote(name)}" for name in relation.schema.names)
     query = f"SELECT {columns}, -{quote(alias)}.{WEIGHT} AS {WEIGHT} FROM {TARGET} AS {quote(alias)}"
     query += f" WHERE {where}" if where is not None else ""
@@ -151,7 +148,7 @@ def _update(tx: Transaction, statement: sql.Update, whole: str) -> int:
     assigned = [(column_of(relation, name, whole), text) for name, text in statement.assignments]
     for _, text in assigned:
         parse_expression(text, whole)
-    target = _target(tx, relation, _where_ranges(relation, statement.alias, statement.where, whole))
+    target = _target(tx, relation, statement.alias, statement.where, whole)
     alias = quote(statement.alias)
     old = [f"{alias}.{quote(name)} AS _vk_o{i}" for i, name in enumerate(relation.schema.names)]
     new = [f"({text}) AS _vk_n{i}" for i, (_, text) in enumerate(assigned)]
@@ -187,7 +184,7 @@ def _replace(tx: Transaction, relation: Relation, frame: Frame, names: list[str]
         minus = stable.selectExpr(
             *[f"{o} AS {quote(n)}" for o, n in zip(old, schema.names, strict=True)], f"-_vk_w AS {WEIGHT}"
         )
-        weighted = store_frame(engine, stable.selectExpr(*names, "_vk_w"), _with_weight(relation))
+        weighted = store_frame(engine, stable.selectExpr(*names, "_vk_w"), _with_weight(relation), tx.zone)
         plus = weighted.selectExpr(*[quote(n) for n in schema.names], f"_vk_w AS {WEIGHT}")
         change_by_frame(tx, relation, consolidated(engine.union([minus, plus]), schema), 1 << 40)
         return count

@@ -60,11 +60,13 @@ class Transaction:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.state: State = store.refresh()
+        held = store.hold()
+        self.state: State = held.state
         self.pending: dict[str, Pending] = {}
         self.created: dict[str, Relation] = {}
         self.dropped: set[str] = set()
         self.reads: list[Read] = []
+        self.absent: set[str] = set()
         store.use(self)
 
     @property
@@ -80,6 +82,8 @@ class Transaction:
             if relation.name.lower() == name.lower() and relation.id not in self.dropped:
                 return relation
         found = self.state.find(name)
+        if found is None:
+            self.absent.add(name)
         return None if found is None or found.id in self.dropped else found
 
     def relation(self, name: str, place: Place | None = None) -> Relation:
@@ -125,11 +129,18 @@ class Transaction:
             pending.rows if pending else None,
         )
 
-    def scan(self, relation: Relation, keys: Keys | None = None, ranges: Ranges | None = None) -> Scan:
+    def scan(
+        self,
+        relation: Relation,
+        keys: Keys | None = None,
+        ranges: Ranges | None = None,
+        *,
+        with_deletions: bool = False,
+    ) -> Scan:
         """What has to be read of a relation; remembered, because a conflicting change would make it wrong."""
         if relation.id not in self.created:
             self.reads.append(Read(relation.id, keys, ranges))
-        scan = pick(self.source(relation), keys, ranges)
+        scan = pick(self.source(relation), keys, ranges, with_deletions=with_deletions)
         pending = self.pending.get(relation.id)
         if pending is not None:
             pending.files_read += len(scan.files)
@@ -175,10 +186,11 @@ class Transaction:
     def add_rows(self, relation: Relation, change: pa.Table) -> None:
         """Joins a checked change, held on the driver, to the transaction's net change (delta-union)."""
         pending = self.pending_of(relation)
-        pending.rows = consolidate(pa.concat_tables([pending.rows, change]))
-        if pending.rows.num_rows > SMALL:
-            pending.staged.extend(self.store.writer(relation).write_rows(pending.rows))
-            pending.rows = pending.rows.slice(0, 0)
+        rows = consolidate(pa.concat_tables([pending.rows, change]))
+        if rows.num_rows > SMALL:
+            pending.staged.extend(self.store.writer(relation).write_rows(rows))
+            rows = rows.slice(0, 0)
+        pending.rows = rows
 
     def add_files(self, relation: Relation, files: Iterable[DataFile]) -> None:
         """Joins a checked change, already written as files, to the transaction's net change."""

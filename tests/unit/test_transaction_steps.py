@@ -1,0 +1,104 @@
+"""Steps of a transaction: a failed one changes nothing, a repeated one changes once, and names are not confused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import viewkeeper as vk
+from viewkeeper.engine.engine import Engine
+from viewkeeper.errors import SessionLost, StorageError
+from viewkeeper.store.batch import BatchWriter
+from viewkeeper.transaction import transaction as transaction_module
+
+STEPS: dict[str, Callable[[vk.Transaction], int]] = {
+    "insert": lambda tx: tx.insert("p", ((i,) for i in (4, 5))),
+    "upsert": lambda tx: tx.upsert("p", ((i,) for i in (4, 5))),
+    "delete": lambda tx: tx.delete("p", ((i,) for i in (1, 100))),
+    "delete_by_key": lambda tx: tx.delete_by_key("p", (i for i in (1, 100))),
+}
+
+
+@pytest.mark.parametrize("step", list(STEPS))
+def test_rows_from_a_generator_survive_a_lost_session(
+    db: vk.Database, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    db.sql("CREATE TABLE p (k INT PRIMARY KEY); INSERT INTO p VALUES (1), (100)")
+    collect, lost = Engine.collect, []
+
+    def once(self: Engine, frame: Any) -> pa.Table:
+        if not lost:
+            lost.append(True)
+            raise SessionLost("the engine no longer knows this session")
+        return collect(self, frame)
+
+    monkeypatch.setattr(Engine, "collect", once)
+    with db.transaction() as tx:
+        assert STEPS[step](tx) == 2
+    assert lost
+    assert tx.commit_info is not None
+    assert len(tx.commit_info.changes["p"].weights()) == 2
+
+
+def test_a_step_that_fails_to_spill_changes_nothing(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    db.sql("CREATE TABLE b (a INT)")
+    monkeypatch.setattr(transaction_module, "SMALL", 5)
+    write = BatchWriter.write_rows
+
+    def full(self: BatchWriter, rows: pa.Table, *, merged: bool = False) -> Any:
+        raise StorageError("writing failed: No space left on device")
+
+    with db.transaction() as tx:
+        tx.insert("b", [(i,) for i in range(4)])
+        monkeypatch.setattr(BatchWriter, "write_rows", full)
+        with pytest.raises(StorageError):
+            tx.insert("b", [(i,) for i in range(10, 14)])
+        monkeypatch.setattr(BatchWriter, "write_rows", write)
+    assert sorted(db.sql("SELECT a FROM b").rows()) == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_frame_of_a_transaction_outlives_its_scratch(db: vk.Database) -> None:
+    db.sql("CREATE TABLE b (a INT); CREATE TABLE cpy (a INT); CREATE TABLE o (a INT)")
+    with db.transaction() as tx:
+        tx.insert("b", [(i,) for i in range(3000)])
+        frame = tx.sql("SELECT * FROM b").spark()
+        db.sql("INSERT INTO o VALUES (1)")
+        assert tx.insert("cpy", frame) == 3000
+    assert frame.count() == 3000
+    assert db.sql("SELECT count(*) FROM cpy").rows() == [(3000,)]
+
+
+def test_a_field_of_a_struct_is_not_the_column_of_its_name(db: vk.Database) -> None:
+    db.sql("CREATE TABLE t (a INT, s STRUCT<t: STRUCT<a: INT>>)")
+    with db.transaction() as tx:
+        tx.insert("t", [(1, {"t": {"a": 5}})])
+    assert db.sql("DELETE FROM t WHERE s.t.a = 5").count == 1
+
+
+def test_a_negated_string_is_not_the_string(db: vk.Database) -> None:
+    db.sql("CREATE TABLE n (name STRING); INSERT INTO n VALUES ('-5')")
+    found = db.sql("SELECT * FROM n WHERE name = -'5'").rows()
+    assert db.sql("DELETE FROM n WHERE name = -'5'").count == len(found)
+
+
+def test_two_columns_that_differ_in_case(db: vk.Database) -> None:
+    db.sql("CREATE TABLE b (k INT)")
+    tx = db.transaction()
+    with pytest.raises(vk.errors.TypeMismatch, match="there are two columns named 'K'"):
+        tx.insert("b", pa.table({"k": [111], "K": [222]}))
+    tx.rollback()
+
+
+def test_a_name_that_was_not_there(db: vk.Database, connect: Callable[..., vk.Database]) -> None:
+    db.sql("CREATE TABLE j (a INT)")
+    other = connect()
+    one, two = db.transaction(), other.transaction()
+    one.sql("DROP TABLE IF EXISTS fresh; INSERT INTO j VALUES (1)")
+    assert two.sql("SELECT count(*) FROM j").rows() == [(0,)]
+    two.sql("CREATE TABLE fresh (a INT)")
+    two.commit()
+    with pytest.raises(vk.errors.Conflict, match="created a table named 'fresh', which was not there before"):
+        one.commit()
