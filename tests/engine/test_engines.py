@@ -62,6 +62,7 @@ def test_the_environment_names_the_engine(tmp_path: Path) -> None:
 def test_a_remote_endpoint(tmp_path: Path, engine: str) -> None:
     address = local_server(engine, {}, {})
     with vk.connect(tmp_path / "lake", engine=address) as db:
+        assert db._store.engine.kind == engine
         db.sql("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
         assert db.sql("SELECT sum(a) FROM t").rows() == [(3,)]
 
@@ -85,6 +86,7 @@ def test_a_session_handed_in(tmp_path: Path, engine: str) -> None:
 
     session = SparkSession.builder.remote(local_server(engine, {}, {})).create()
     with vk.connect(tmp_path / "lake", engine=session) as db:
+        assert db._store.engine.kind == engine
         db.sql("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
         with db.transaction() as tx:
             tx.insert("t", session.sql("SELECT 3 AS a UNION ALL SELECT 4"))

@@ -78,7 +78,7 @@ def open_engine(
 
 
 class Engine:
-    """A PySpark session under pinned settings. `kind` is "spark" or "sail"; remote endpoints count as spark."""
+    """A PySpark session under pinned settings. `kind` is "spark" or "sail", also at a remote endpoint."""
 
     def __init__(
         self, kind: str, where: str, settings: Settings | None, conf: dict[str, str], storage: dict[str, str]
@@ -98,9 +98,12 @@ class Engine:
         return self.where in ("spark", "sail")
 
     def check(self) -> None:
-        """Raises unless the engine answers."""
+        """Raises unless an engine that was not started here answers; finds out which kind it is."""
         if self.given is None:
             _knock(self.where)
+        session = self.given if self.given is not None else self.session
+        told = self._guard(lambda: session.sql("SELECT version()").collect()[0][0])
+        self.kind = "spark" if str(told).startswith(str(session.version)) else "sail"
 
     @property
     def session(self) -> Any:
