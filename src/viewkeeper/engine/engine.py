@@ -169,11 +169,9 @@ class Engine:
         reader = self.session.read.schema(ddl).option("recursiveFileLookup", "true")
         return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in names]))
 
-    def outside(self, path: str, form: str, options: dict[str, str], ddl: str | None) -> Frame:
+    def outside(self, path: str, form: str, options: dict[str, str]) -> Frame:
         """A file of a user's: Parquet, CSV or JSON."""
         reader = self.session.read.options(**options)
-        if ddl is not None:
-            reader = reader.schema(ddl)
         return self._guard(lambda: reader.format(form).load(path))
 
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:

@@ -113,7 +113,8 @@ def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> Non
     if state.epoch == tx.state.epoch and state.oldest == tx.state.oldest:
         return
     for relation in tx.created.values():
-        if state.find(relation.name) is not None and state.find(relation.name).id not in tx.dropped:  # type: ignore[union-attr]
+        taken = state.find(relation.name)
+        if taken is not None and taken.id not in tx.dropped:
             raise _conflict(f"another transaction has created a table named '{relation.name}'")
     for name in tx.absent:
         if state.find(name) is not None and tx.state.find(name) is None:

@@ -211,21 +211,17 @@ def adopt_scratch(store: Store, path: str, schema: Schema, extra: str) -> tuple[
     files = [item.path for item in store.storage.list(path) if item.path.endswith(".parquet") and item.size]
     if not files:
         return store.engine.arrow(_empty(schema, extra), schema, extra), 0
-    if store.storage.local:
-        count = sum(pq.read_metadata(store.storage.url(file)).num_rows for file in files)
-    else:
-        count = -1
     frame = store.engine.files([store.storage.url(file) for file in files], schema, extra)
-    return frame, count if count >= 0 else int(frame.count())
+    if store.storage.local:
+        return frame, sum(pq.read_metadata(store.storage.url(file)).num_rows for file in files)
+    return frame, int(frame.count())
 
 
 def _empty(schema: Schema, extra: str) -> pa.Table:
     return (schema.signed_arrow if extra else schema.arrow).empty_table()
 
 
-def outside_frame(
-    store: Store, path: str, form: str | None, relation: Relation | None, options: Mapping[str, str]
-) -> tuple[Frame, str]:
+def outside_frame(store: Store, path: str, form: str | None, options: Mapping[str, str]) -> tuple[Frame, str]:
     """A user's file as a frame, and its format."""
     form = form or _format_of(path)
     if "://" not in path and not os.path.exists(path):
@@ -234,7 +230,7 @@ def outside_frame(
     if form == "csv":
         settings = {"header": "true", "mode": "FAILFAST", **settings}
     full = path if "://" in path else os.path.abspath(path)
-    return store.engine.outside(full, form, settings, None), form
+    return store.engine.outside(full, form, settings), form
 
 
 def _format_of(path: str) -> str:

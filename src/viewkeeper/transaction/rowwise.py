@@ -204,9 +204,9 @@ _ROOMY = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "timestamp
 
 def schema_of_file(tx: Transaction, path: str, form: str | None, options: Mapping[str, str]) -> Schema:
     """The schema of a new table that can take a file: its columns, no keys."""
-    frame, form = outside_frame(tx.store, path, form, None, options)
+    frame, form = outside_frame(tx.store, path, form, options)
     if form == "csv":
-        frame, _ = outside_frame(tx.store, path, form, None, {"inferSchema": "true", **options})
+        frame, _ = outside_frame(tx.store, path, form, {"inferSchema": "true", **options})
     given = tx.store.engine.columns(frame)
     if form != "parquet":
         given = [(name, _ROOMY.get(kind, kind)) for name, kind in given]
@@ -216,7 +216,7 @@ def schema_of_file(tx: Transaction, path: str, form: str | None, options: Mappin
 def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:
     """Loads a Parquet, CSV or JSON file (or a directory of them), set-wise, by the engine."""
     engine = tx.store.engine
-    frame, form = outside_frame(tx.store, path, form, relation, options)
+    frame, form = outside_frame(tx.store, path, form, options)
     try:
         ordered = store_frame(engine, frame_by_name(engine, frame, relation), relation, tx.zone, text=form == "csv")
         signed_rows = signed_expression(ordered, 1)
