@@ -1,0 +1,135 @@
+"""Scalar expressions: the user's own text with the columns it names taken out.
+
+An attribute is a column inside a query: a number of its own, the name and type it has. An expression is text in
+between attributes, so it can be renamed and substituted without being understood, and every function of the engine
+stays as it was written.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from viewkeeper.algebra.types import Type
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column inside a query. The number tells attributes apart; the name is for people."""
+
+    number: int
+    name: str
+    type: Type
+    nullable: bool = True
+
+    @property
+    def label(self) -> str:
+        """Its column name in engine text."""
+        return f"c{self.number}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Engine text with attributes in it. `raises` says whether it can raise for some row."""
+
+    parts: tuple[str | Attribute, ...]
+    raises: bool = True
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes it names, each once, in order."""
+        return tuple(dict.fromkeys(part for part in self.parts if isinstance(part, Attribute)))
+
+    @property
+    def attribute(self) -> Attribute | None:
+        """The attribute it consists of, if it is nothing else."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Attribute):
+            return self.parts[0]
+        return None
+
+    @property
+    def sql(self) -> str:
+        """The text for the engine."""
+        return "".join(part if isinstance(part, str) else part.label for part in self.parts)
+
+    def __str__(self) -> str:
+        return "".join(str(part) for part in self.parts)
+
+    def substitute(self, mapping: Mapping[Attribute, Expression]) -> Expression:
+        """The same expression with some attributes replaced by expressions."""
+        if not any(part in mapping for part in self.parts if isinstance(part, Attribute)):
+            return self
+        parts: list[str | Attribute] = []
+        raises = self.raises
+        for part in self.parts:
+            replaced = mapping.get(part) if isinstance(part, Attribute) else None
+            if replaced is None:
+                parts.append(part)
+            elif replaced.attribute is not None:
+                parts.append(replaced.attribute)
+            else:
+                raises = raises or replaced.raises
+                parts += ["(", *replaced.parts, ")"]
+        return Expression(tuple(parts), raises)
+
+
+def column(attribute: Attribute) -> Expression:
+    """An attribute as an expression."""
+    return Expression((attribute,), raises=False)
+
+
+def text(template: str, *arguments: Attribute | Expression, raises: bool = False) -> Expression:
+    """An expression from a template in which each `{}` stands for the next argument."""
+    pieces = template.split("{}")
+    assert len(pieces) == len(arguments) + 1
+    parts: list[str | Attribute] = [pieces[0]]
+    for argument, piece in zip(arguments, pieces[1:], strict=True):
+        if isinstance(argument, Attribute):
+            parts.append(argument)
+        elif argument.attribute is not None:
+            parts.append(argument.attribute)
+        else:
+            raises = raises or argument.raises
+            parts += ["(", *argument.parts, ")"]
+        parts.append(piece)
+    return Expression(tuple(part for part in parts if part != ""), raises)
+
+
+class Numbers:
+    """Gives attributes their numbers."""
+
+    def __init__(self, start: int = 1) -> None:
+        self._next = itertools.count(start)
+
+    def attribute(self, name: str, kind: Type, *, nullable: bool = True) -> Attribute:
+        """A new attribute."""
+        return Attribute(next(self._next), name, kind, nullable)
+
+    def like(self, attribute: Attribute, *, nullable: bool | None = None) -> Attribute:
+        """A new attribute with the name and type of another."""
+        return self.attribute(
+            attribute.name, attribute.type, nullable=attribute.nullable if nullable is None else nullable
+        )
+
+
+Rename = Callable[[Attribute], Attribute]
+
+
+def conjunction(conditions: tuple[Expression, ...]) -> Expression:
+    """All of some conditions as one."""
+    if len(conditions) == 1:
+        return conditions[0]
+    parts: list[str | Attribute] = []
+    for index, condition in enumerate(conditions):
+        parts += [" AND (" if index else "(", *condition.parts, ")"]
+    return Expression(tuple(parts) or ("true",), any(condition.raises for condition in conditions))
+
+
+def attributes_in(expressions: tuple[Expression, ...]) -> Iterator[Attribute]:
+    """The attributes that some expressions name."""
+    for expression in expressions:
+        yield from expression.attributes

@@ -1,0 +1,436 @@
+"""The relational algebra: immutable nodes over bags of rows.
+
+Every node has `inputs` and `outputs`. The same nodes describe queries (over relations as they are) and changes of
+queries (over relations before, after, and what changed); `Scan.state` says which.
+
+    query nodes    Scan Rows Project Filter Join Outer Exists Union Distinct Monus Least Aggregate Window Top Generate
+    change nodes   Negate Net Both Signed Restrict   (made by the laws of change, never by a query)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from viewkeeper.algebra.expressions import Attribute, Expression, Numbers
+
+N = TypeVar("N", bound="Node")
+T = TypeVar("T")
+
+NEW, OLD, CHANGE = "new", "old", "change"
+"""The states of a relation that a scan can read: after and before the transaction, and what it changes."""
+
+
+class Node:
+    """A relational expression."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The expressions it reads."""
+        raise NotImplementedError
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """Its columns."""
+        raise NotImplementedError
+
+    def with_inputs(self: N, inputs: tuple[Node, ...]) -> N:
+        """The same node over other inputs; the same object if nothing differs."""
+        if all(one is other for one, other in zip(self.inputs, inputs, strict=True)):
+            return self
+        names = _INPUTS[type(self)]
+        if names == ("inputs",):
+            return dataclasses.replace(self, inputs_=inputs)  # type: ignore[type-var]
+        return dataclasses.replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it."""
+        yield self
+        for below in self.inputs:
+            yield from below.walk()
+
+
+@dataclass(frozen=True)
+class Scan(Node):
+    """A stored relation, or a view that is computed where it stands: outputs are named like its columns."""
+
+    relation: str
+    name: str
+    attributes: tuple[Attribute, ...]
+    state: str = NEW
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """None: a leaf."""
+        return ()
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The columns it takes of the relation."""
+        return self.attributes
+
+
+@dataclass(frozen=True)
+class Rows(Node):
+    """Rows written in the query (VALUES); with no attributes and one empty row, a SELECT without FROM."""
+
+    attributes: tuple[Attribute, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """None: a leaf."""
+        return ()
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """One per value."""
+        return self.attributes
+
+
+@dataclass(frozen=True)
+class _Unary(Node):
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """Those of the input."""
+        return self.input.outputs
+
+
+@dataclass(frozen=True)
+class Project(_Unary):
+    """Computes columns, row by row. An attribute that is passed on keeps its number: (a, a)."""
+
+    columns: tuple[tuple[Attribute, Expression], ...]
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The computed columns."""
+        return tuple(attribute for attribute, _ in self.columns)
+
+
+@dataclass(frozen=True)
+class Filter(_Unary):
+    """Keeps the rows for which a condition is true."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True)
+class Equality:
+    """left = right between plain columns of one type family; null_safe is <=>."""
+
+    left: Attribute
+    right: Attribute
+    null_safe: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.left} {'<=>' if self.null_safe else '='} {self.right}"
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Inner join of any number of inputs (a cross join where nothing connects them). Weights multiply."""
+
+    inputs_: tuple[Node, ...]
+    equalities: tuple[Equality, ...] = ()
+    conditions: tuple[Expression, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The joined expressions."""
+        return self.inputs_
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """All columns, input by input."""
+        return tuple(attribute for part in self.inputs_ for attribute in part.outputs)
+
+
+@dataclass(frozen=True)
+class _Binary(Node):
+    left: Node
+    right: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Outer(_Binary):
+    """LEFT or FULL outer join (a RIGHT join is a LEFT one, turned round). Equalities have left.left, right.right.
+
+    The outputs of a side that may be missing are new, nullable attributes: `padded` pairs each output with the
+    input's attribute it carries.
+    """
+
+    equalities: tuple[Equality, ...]
+    conditions: tuple[Expression, ...]
+    padded: tuple[tuple[Attribute, Attribute], ...]
+    full: bool = False
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """Left columns, then right columns; those that can be missing under new attributes."""
+        renamed = {inner: outer for outer, inner in self.padded}
+        return tuple(renamed.get(a, a) for a in (*self.left.outputs, *self.right.outputs))
+
+
+@dataclass(frozen=True)
+class Exists(_Binary):
+    """Semi join: the left rows that have a partner on the right. Negated, an anti join: those that have none."""
+
+    equalities: tuple[Equality, ...]
+    conditions: tuple[Expression, ...] = ()
+    negated: bool = False
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """Those of the left side."""
+        return self.left.outputs
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """UNION ALL: the inputs' columns by position, under new attributes of the same types."""
+
+    inputs_: tuple[Node, ...]
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The branches."""
+        return self.inputs_
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The common columns."""
+        return self.attributes
+
+
+@dataclass(frozen=True)
+class Distinct(_Unary):
+    """Every row once (duplicate elimination, ε)."""
+
+
+@dataclass(frozen=True)
+class Monus(_Binary):
+    """EXCEPT ALL: max(0, m - n) copies. By position, under new attributes. EXCEPT is ε(S) monus ε(T)."""
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The common columns."""
+        return self.attributes
+
+
+@dataclass(frozen=True)
+class Least(_Binary):
+    """INTERSECT ALL: min(m, n) copies. By position, under new attributes. INTERSECT is ε(S) least ε(T)."""
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The common columns."""
+        return self.attributes
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate: `output` is its column.
+
+    Without `text` it is one of the aggregates kept by state: count, sum, min, max of `argument` (count without one is
+    count(*)). A sum's output is DECIMAL(38, scale), whatever it adds up. With `text` it is any other aggregate.
+    """
+
+    output: Attribute
+    function: str
+    argument: Attribute | None = None
+    text: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Aggregate(_Unary):
+    """GROUP BY attributes of the input. `whole`: no GROUP BY, exactly one row also for no input."""
+
+    groups: tuple[Attribute, ...]
+    calls: tuple[Call, ...]
+    whole: bool = False
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The groups, then the aggregates."""
+        return (*self.groups, *(call.output for call in self.calls))
+
+
+@dataclass(frozen=True)
+class Order:
+    """A sort key."""
+
+    attribute: Attribute
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """A window function. `frame` is the text of its frame, empty for none; `tie_break`: see Window."""
+
+    output: Attribute
+    text: Expression
+    frame: str = ""
+    tie_break: bool = False
+
+
+@dataclass(frozen=True)
+class Window(_Unary):
+    """Window functions of one partition and order. With a tie break, the whole input row is the last order key."""
+
+    partition: tuple[Attribute, ...]
+    order: tuple[Order, ...]
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The input's columns, then the functions."""
+        return (*self.input.outputs, *(call.output for call in self.calls))
+
+
+@dataclass(frozen=True)
+class Top(_Unary):
+    """ORDER BY ... LIMIT ... OFFSET, per partition (one, if none). Ties are broken by the whole row."""
+
+    partition: tuple[Attribute, ...]
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Generate(_Unary):
+    """A table function of each row (explode, inline ...); outer keeps rows for which it gives none."""
+
+    text: Expression
+    generated: tuple[Attribute, ...]
+    outer: bool = False
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The input's columns, then the generated ones."""
+        return (*self.input.outputs, *self.generated)
+
+
+# what the laws of change are made of ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Negate(_Unary):
+    """The same rows with opposite weights."""
+
+
+@dataclass(frozen=True)
+class Net(_Unary):
+    """A change consolidated: every row once, no zero weights; rows that are not there cannot raise above it."""
+
+
+@dataclass(frozen=True)
+class Restrict(_Binary):
+    """left ⋉ right: the rows of `left` whose columns equal (<=>) some row of `right`; `on` pairs the columns."""
+
+    on: tuple[tuple[Attribute, Attribute], ...]
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """Those of the left side."""
+        return self.left.outputs
+
+
+@dataclass(frozen=True)
+class Both(_Binary):
+    """Two states side by side: `left` is S@old, `right` is δS; each copy of a row with the state it is in.
+
+    `state` is 0 for the old and 1 for the new state. What is computed per state above it is the operator before and
+    after, from one reading of S.
+    """
+
+    state: Attribute
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The columns of S, and the state."""
+        return (*self.left.outputs, self.state)
+
+
+@dataclass(frozen=True)
+class Signed(_Unary):
+    """Rows of two states as a change: new ones count +1, old ones -1."""
+
+    state: Attribute
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """All but the state."""
+        return tuple(a for a in self.input.outputs if a != self.state)
+
+
+_INPUTS: dict[type[Node], tuple[str, ...]] = {
+    Scan: (),
+    Rows: (),
+    Join: ("inputs",),
+    Union: ("inputs",),
+    **{kind: ("left", "right") for kind in (Outer, Exists, Monus, Least, Restrict, Both)},
+    **{kind: ("input",) for kind in (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Signed)},
+}
+
+KINDS = tuple(_INPUTS)
+
+
+# walking ----------------------------------------------------------------------------------------
+
+
+def transform(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Replaces nodes bottom-up; the same object where nothing changes."""
+    return change(node.with_inputs(tuple(transform(below, change) for below in node.inputs)))
+
+
+def map_attributes(part: T, rename: Callable[[Attribute], Attribute]) -> T:
+    """A node, or a part of one, with every attribute in it replaced."""
+    if isinstance(part, Attribute):
+        return rename(part)  # type: ignore[return-value]
+    if isinstance(part, tuple):
+        return tuple(map_attributes(piece, rename) for piece in part)  # type: ignore[return-value]
+    if isinstance(part, (Node, Expression, Equality, Call, Order, WindowCall)):
+        changed: dict[str, Any] = {
+            field.name: map_attributes(getattr(part, field.name), rename) for field in dataclasses.fields(part)
+        }
+        return dataclasses.replace(part, **changed)
+    return part
+
+
+def fresh(node: N, numbers: Numbers) -> tuple[N, dict[Attribute, Attribute]]:
+    """The same expression with new numbers for all attributes, and which became which."""
+    known: dict[Attribute, Attribute] = {}
+
+    def rename(attribute: Attribute) -> Attribute:
+        if attribute not in known:
+            known[attribute] = numbers.like(attribute)
+        return known[attribute]
+
+    return map_attributes(node, rename), known
+
+
+def scans(node: Node) -> Iterator[Scan]:
+    """The scans below a node."""
+    return (part for part in node.walk() if isinstance(part, Scan))

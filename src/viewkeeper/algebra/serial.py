@@ -1,0 +1,53 @@
+"""Algebra as JSON, for the ledger: nodes, expressions and attributes by the names of their fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from viewkeeper.algebra import nodes
+from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.types import parse_type
+
+_PARTS = (Expression, nodes.Equality, nodes.Call, nodes.Order, nodes.WindowCall, *nodes.KINDS)
+_BY_NAME: dict[str, type[Any]] = {kind.__name__: kind for kind in _PARTS}
+
+
+def to_json(node: nodes.Node) -> dict[str, Any]:
+    """A node as JSON. Attributes are written once, by number, at the end."""
+    table: dict[int, Attribute] = {}
+    body = _encode(node, table)
+    listed = [[a.number, a.name, str(a.type), a.nullable] for _, a in sorted(table.items())]
+    return {"node": body, "attributes": listed}
+
+
+def from_json(body: dict[str, Any]) -> nodes.Node:
+    """The inverse of to_json."""
+    table = {row[0]: Attribute(row[0], row[1], parse_type(row[2]), row[3]) for row in body["attributes"]}
+    node = _decode(body["node"], table)
+    assert isinstance(node, nodes.Node)
+    return node
+
+
+def _encode(part: Any, table: dict[int, Attribute]) -> Any:
+    if isinstance(part, Attribute):
+        table[part.number] = part
+        return {"a": part.number}
+    if isinstance(part, tuple):
+        return [_encode(piece, table) for piece in part]
+    if isinstance(part, _PARTS):
+        fields = {f.name: _encode(getattr(part, f.name), table) for f in dataclasses.fields(part)}
+        return {"k": type(part).__name__, **fields}
+    assert part is None or isinstance(part, (str, int, bool)), part
+    return part
+
+
+def _decode(body: Any, table: dict[int, Attribute]) -> Any:
+    if isinstance(body, list):
+        return tuple(_decode(piece, table) for piece in body)
+    if isinstance(body, dict):
+        if "k" not in body:
+            return table[body["a"]]
+        fields = {name: _decode(value, table) for name, value in body.items() if name != "k"}
+        return _BY_NAME[body["k"]](**fields)
+    return body
