@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from viewkeeper.table import Table
     from viewkeeper.transaction.change import Change, Commit
     from viewkeeper.transaction.result import Result
+    from viewkeeper.view import View
     from viewkeeper.work import Transaction
 
     __version__: str
 
-__all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "connect", "errors"]
+__all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "View", "connect", "errors"]
 
 _HOMES = {
     "Change": "viewkeeper.transaction.change",
@@ -27,6 +28,7 @@ _HOMES = {
     "Result": "viewkeeper.transaction.result",
     "Table": "viewkeeper.table",
     "Transaction": "viewkeeper.work",
+    "View": "viewkeeper.view",
     "connect": "viewkeeper.database",
 }
 

@@ -1,19 +1,20 @@
-"""The object a user holds: a database of changing tables."""
+"""The object a user holds: a database of changing tables, and of views that follow them."""
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from viewkeeper import catalogue
 from viewkeeper.engine import Settings, open_engine
+from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import (
     Conflict,
     EngineError,
@@ -27,16 +28,22 @@ from viewkeeper.spans import seconds
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.store.compaction import Compacted, compact_relation
-from viewkeeper.store.scan import Scan, Source, pick
-from viewkeeper.store.state import State
+from viewkeeper.store.definition import MATERIALIZED, TABLE, VIEW
+from viewkeeper.store.scan import Scan
+from viewkeeper.store.state import Relation
 from viewkeeper.store.storage import Storage, open_storage
 from viewkeeper.store.store import LOCK, Store, create_database, find_state
 from viewkeeper.store.vacuum import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.table import Table
-from viewkeeper.transaction.queries import query_frame
+from viewkeeper.transaction.explaining import explain_select
+from viewkeeper.transaction.queries import query_frame, read_at
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import no_such_table
-from viewkeeper.work import Transaction, each_statement, last
+from viewkeeper.view import View
+from viewkeeper.work import Transaction, each_statement, explained, last
+
+if TYPE_CHECKING:
+    from viewkeeper.transaction.verification import Certificate
 
 T = TypeVar("T")
 
@@ -186,7 +193,11 @@ class Database:
             case syntax.Show():
                 return self._show(parsed)
             case syntax.Describe():
-                return Result(table=self.table(parsed.name).describe())
+                return Result(table=catalogue.describe(self._find(parsed.name)))
+            case syntax.Explain():
+                return self._explain(parsed, statement.alone)
+            case syntax.Verify():
+                return Result(table=catalogue.certificate(self.verify(parsed.name)))
             case syntax.Select():
                 current = self._current()
                 if current is not None and parsed.epoch is None:
@@ -226,8 +237,8 @@ class Database:
             state.check_epoch(parsed.epoch)
         epoch = state.epoch if parsed.epoch is None else parsed.epoch
 
-        def resolve(name: str, place: Place | None) -> Scan:
-            return self._scan_at(state, name, epoch, place)
+        def resolve(name: str, place: Place | None) -> Scan | Frame:
+            return read_at(store, state, name, epoch, place)
 
         def frame() -> Any:
             return query_frame(store, parsed.query, text, resolve)
@@ -236,37 +247,23 @@ class Database:
         store.use(result)
         return result
 
-    @staticmethod
-    def _scan_at(state: State, name: str, epoch: int, place: Place | None) -> Scan:
-        relation = state.find(name, epoch)
-        if relation is None:
-            if epoch != state.epoch and state.find(name) is not None:
-                raise NotFound(f"there was no table named '{name}' at epoch {epoch}", place=place)
-            raise no_such_table(name, state.names(), place)
-        return pick(Source(relation.schema, relation.files_at(epoch), epoch))
-
     def _show(self, show: syntax.Show) -> Result:
         if show.what == "COMMITS":
-            rows = self.history()
-            return Result(
-                table=pa.table(
-                    {
-                        "epoch": pa.array([row["epoch"] for row in rows], pa.int64()),
-                        "committed_at": pa.array([row["committed_at"] for row in rows], pa.timestamp("us", "UTC")),
-                        "changes": pa.array([row["changes"] for row in rows], pa.string()),
-                    }
-                )
-            )
-        listed = self.ls()
-        return Result(
-            table=pa.table(
-                {
-                    "name": pa.array([row["name"] for row in listed], pa.string()),
-                    "kind": pa.array([row["kind"] for row in listed], pa.string()),
-                    "columns": pa.array([row["columns"] for row in listed], pa.int64()),
-                }
-            )
-        )
+            return Result(table=catalogue.show_commits(self.history()))
+        state = self._store.refresh()
+        return Result(table=catalogue.show_views(state) if show.what == "VIEWS" else catalogue.show_tables(state))
+
+    def _explain(self, explain: syntax.Explain, text: str) -> Result:
+        """EXPLAIN: one row per line."""
+        match explain.statement:
+            case None:
+                assert explain.name is not None
+                lines = self.explain(explain.name).splitlines()
+            case syntax.Select():
+                lines = explain_select(self._store.refresh(), explain.statement, text)
+            case _:
+                lines = (self._current() or Transaction(self)).explain(explain.statement, text)
+        return explained(lines)
 
     # transactions --------------------------------------------------------------------------------
 
@@ -302,10 +299,49 @@ class Database:
 
     def table(self, name: str) -> Table:
         """A table by name."""
-        state = self._store.refresh()
-        if state.find(name) is None:
-            raise no_such_table(name, state.names(), None)
+        relation = self._find(name)
+        if relation.kind != TABLE:
+            raise NotFound(f"{relation.name} is a {relation.kind_words}, not a table", hint=f"use db.view({name!r})")
         return Table(self, name)
+
+    def view(self, name: str) -> View:
+        """A view by name, virtual or materialized."""
+        relation = self._find(name, "view")
+        if relation.kind == TABLE:
+            raise NotFound(f"{relation.name} is a table, not a view", hint=f"use db.table({name!r})")
+        return View(self, name)
+
+    def _find(self, name: str, what: str = "table") -> Relation:
+        state = self._store.refresh()
+        found = state.find(name)
+        if found is None:
+            wanted = [relation.name for relation in state.alive() if relation.kind in (VIEW, MATERIALIZED)]
+            raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
+        return found
+
+    def explain(self, name: str, format: str = "text") -> str:
+        """How a view is kept true: what is stored, and what a change of each table leads to; or the same as JSON."""
+        if format not in ("text", "json"):
+            raise SqlError(f"there is no format '{format}' of an explanation", hint="use format='text' or 'json'")
+        from viewkeeper.transaction.explanation import explain
+
+        self.view(name)
+        store = self._store
+        held = store.hold()
+        return store.engine.surviving(lambda: explain(store, held.state, name, format))
+
+    def verify(self, name: str | None = None) -> Certificate:
+        """Computes a view (or every materialized view) anew and compares it with what is stored."""
+        from viewkeeper.transaction.verification import verify
+
+        store = self._store
+        held = store.hold()
+        if name is not None:
+            self.view(name)
+            names = [name]
+        else:
+            names = sorted(relation.name for relation in held.state.alive() if relation.kind == MATERIALIZED)
+        return store.engine.surviving(lambda: verify(store, held.state, names))
 
     def load(
         self,
@@ -322,36 +358,17 @@ class Database:
         """
         return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options, create=create)))
 
-    def ls(self) -> list[dict[str, Any]]:
-        """The relations: name, kind, columns, files, rows (signed rows stored) and bytes."""
-        state = self._store.refresh()
-        listed = [r for r in state.relations.values() if r.lives_at(state.epoch)]
-        return [
-            {
-                "name": relation.name,
-                "kind": "table",
-                "columns": len(relation.schema),
-                "files": len(relation.files),
-                "stored_rows": sum(file.rows for file in relation.files),
-                "bytes": sum(file.size for file in relation.files),
-            }
-            for relation in sorted(listed, key=lambda relation: relation.name.lower())
-        ]
+    def ls(self, *, hidden: bool = False) -> list[dict[str, Any]]:
+        """The relations: name, kind, columns, files, stored_rows (signed rows stored), bytes and options.
+
+        Auxiliary relations, which views keep for their own use, are listed if `hidden`.
+        """
+        return catalogue.listing(self._store.refresh(), hidden=hidden)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits, newest first: epoch, time, and what was created, dropped and changed."""
         store = self._store
-        state = store.refresh()
-        names = {relation.id: relation.name for relation in state.relations.values()}
-        found: list[dict[str, Any]] = []
-        for entry in store.ledger.entries(state.number):
-            if limit is not None and len(found) >= limit:
-                break
-            for body in entry.get("created", ()):
-                names.setdefault(body["id"], body["name"])
-            if entry["kind"] == "commit":
-                found.append(_history_row(entry, names))
-        return found
+        return catalogue.history(store, store.refresh(), limit)
 
     # upkeep --------------------------------------------------------------------------------------
 
@@ -359,7 +376,7 @@ class Database:
         """Rewrites tables into fewer, key-sorted files. Changes no contents and makes no epoch."""
         store = self._store
         state = store.refresh()
-        wanted = [r for r in state.relations.values() if r.lives_at(state.epoch)]
+        wanted = state.alive()
         if name is not None:
             relation = state.find(name)
             if relation is None:
@@ -379,16 +396,3 @@ class Database:
     def vacuum(self, grace: str | float = GRACE_SECONDS) -> Vacuumed:
         """Deletes files that nothing needs any more: replaced or left behind longer than `grace` ago."""
         return vacuum(self._store, seconds(grace))
-
-
-def _history_row(entry: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    told = [f"created {body['name']}" for body in entry.get("created", ())]
-    told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ())]
-    for key, files in entry.get("files", {}).items():
-        rows = sum(file["rows"] for file in files)
-        told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed")
-    return {
-        "epoch": entry["epoch"],
-        "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),
-        "changes": "; ".join(told),
-    }

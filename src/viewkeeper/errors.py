@@ -113,3 +113,7 @@ class EngineError(ViewkeeperError):
 
 class SessionLost(EngineError):
     """The engine forgot the session, for instance after a long idle time; a new one can be started."""
+
+
+class InternalError(ViewkeeperError):
+    """Something that must not happen: a law of change broke its contract. Nothing was changed."""

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.algebra.types import quote
+from viewkeeper.catalogue import describe
 from viewkeeper.errors import NotFound
-from viewkeeper.store.batch import stored_frame
+from viewkeeper.store.definition import VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.result import Result
-from viewkeeper.transaction.transaction import change_of_files, no_such_table
+from viewkeeper.transaction.transaction import change_of_files, changed_epochs, no_such_table
 
 if TYPE_CHECKING:
     from viewkeeper.database import Database
 
 
-class Table:
-    """A table of a database."""
+class Readable:
+    """What tables and views have in common: rows, columns, and a feed of changes."""
 
     def __init__(self, db: Database, name: str) -> None:
         self._db = db
@@ -34,6 +34,11 @@ class Table:
             raise no_such_table(self.name, state.names(), None)
         return relation
 
+    @property
+    def kind(self) -> str:
+        """'table', 'view' (virtual), 'materialized', or 'auxiliary'."""
+        return self._relation(self._db._store.refresh()).kind
+
     def read(self, as_of: int | None = None) -> Result:
         """The rows, now or at an epoch."""
         suffix = "" if as_of is None else f" AS OF EPOCH {int(as_of)}"
@@ -41,25 +46,10 @@ class Table:
 
     def describe(self) -> pa.Table:
         """Columns, types and keys."""
-        state = self._db._store.refresh()
-        schema = self._relation(state).schema
-        keys = {
-            column.name: ", ".join(
-                "PRIMARY KEY" if key.primary else "UNIQUE" for key in schema.keys if column.name in key.columns
-            )
-            for column in schema
-        }
-        return pa.table(
-            {
-                "column": pa.array(schema.names, pa.string()),
-                "type": pa.array([str(column.type) for column in schema], pa.string()),
-                "nullable": pa.array([column.nullable for column in schema], pa.bool_()),
-                "key": pa.array([keys[column.name] for column in schema], pa.string()),
-            }
-        )
+        return describe(self._relation(self._db._store.refresh()))
 
     def changes(self, since: int = 0) -> Iterator[tuple[int, Change]]:
-        """The net changes after an epoch, one per epoch in which the table changed, in order."""
+        """The net changes after an epoch, one per epoch in which there was one, in order."""
         store = self._db._store
         held = store.hold()
         state = held.state
@@ -68,12 +58,12 @@ class Table:
                 f"the changes since epoch {since} are no longer kept", hint=f"the oldest kept epoch is {state.oldest}"
             )
         relation = self._relation(state)
-        plain = {file.first_epoch for file in relation.files if not file.merged}
-        merged = [file for file in relation.files if file.merged and file.last_epoch > since]
-        if merged:
-            frame = stored_frame(store.engine, store.storage, merged, relation.schema)
-            plain |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
-        for epoch in sorted(number for number in plain if number > since):
+        if relation.kind == VIEW:
+            from viewkeeper.transaction import views
+
+            yield from views.virtual_changes(store, held, relation, since)
+            return
+        for epoch in changed_epochs(store, relation, since):
             yield epoch, self._change_at(store, held, relation, epoch)
 
     @staticmethod
@@ -82,3 +72,7 @@ class Table:
         if not any(file.merged for file in files):
             return change_of_files(store, relation.schema, files, held)
         return change_of_files(store, relation.schema, files, held, epoch)
+
+
+class Table(Readable):
+    """A table of a database."""

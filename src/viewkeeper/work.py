@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
+
 from viewkeeper.errors import Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.transaction import rowwise, statements
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.commit import commit as commit_transaction
+from viewkeeper.transaction.explaining import Change as Explained
+from viewkeeper.transaction.explaining import explain_change
+from viewkeeper.transaction.preview import preview
 from viewkeeper.transaction.queries import select_frame
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import Transaction as Gathered
@@ -41,6 +46,11 @@ def last(results: Iterator[Result]) -> Result:
     for given in results:
         result = given
     return result
+
+
+def explained(lines: list[str]) -> Result:
+    """The rows of EXPLAIN: one per line."""
+    return Result(table=pa.table({"explanation": pa.array(lines, pa.string())}))
 
 
 class Transaction:
@@ -85,7 +95,11 @@ class Transaction:
                 )
             case syntax.Select() if parsed.epoch is None:
                 return self.select(parsed.query, statement.alone)
-            case syntax.Select() | syntax.Show() | syntax.Describe():
+            case syntax.Explain(
+                statement=syntax.Insert() | syntax.Update() | syntax.Delete() | syntax.Merge() as change
+            ):
+                return explained(self.explain(change, statement.alone))
+            case syntax.Select() | syntax.Show() | syntax.Describe() | syntax.Explain() | syntax.Verify():
                 return self._db._statement(statement)
             case _:
                 return self.run(parsed, statement.alone)
@@ -104,6 +118,10 @@ class Transaction:
         """A changing statement, already parsed."""
         return Result(count=self._surviving(lambda: statements.run(self._tx, parsed, text)))
 
+    def explain(self, change: Explained, text: str) -> list[str]:
+        """The views that a change would reach, said without making it."""
+        return explain_change(self._tx, change, text)
+
     def _surviving(self, action: Callable[[], T]) -> T:
         """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""
         return self._db._store.engine.surviving(action)
@@ -111,24 +129,24 @@ class Transaction:
     def insert(self, table: str, rows: Any) -> int:
         """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
         kept = _kept(rows)
-        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.relation(table), kept))
+        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.table(table), kept))
 
     def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
         """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
         _check_missing(missing)
         kept = _kept(rows)
-        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.relation(table), kept, missing))
+        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.table(table), kept, missing))
 
     def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
         """Deletes the rows with these primary keys."""
         _check_missing(missing)
         kept = _kept(keys)
-        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.relation(table), kept, missing))
+        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.table(table), kept, missing))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Inserts rows, replacing those with the same primary key."""
         kept = _kept(rows)
-        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.relation(table), kept))
+        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.table(table), kept))
 
     def load(
         self,
@@ -143,11 +161,11 @@ class Transaction:
         tx, source, settings = self._tx, os.fspath(path), dict(options or {})
         if create and tx.find(table) is None:
             tx.create(table, self._surviving(lambda: rowwise.schema_of_file(tx, source, format, settings)))
-        return self._surviving(lambda: rowwise.load_file(tx, tx.relation(table), source, format, settings))
+        return self._surviving(lambda: rowwise.load_file(tx, tx.table(table), source, format, settings))
 
     def preview(self) -> dict[str, Change]:
-        """The net change of every affected relation, with nothing written."""
-        return self._surviving(self._tx.changes)
+        """The net change of every affected table and view, virtual ones included, with nothing written."""
+        return self._surviving(lambda: preview(self._tx))
 
     def commit(self) -> Commit | None:
         """Commits; None if there is no net effect."""

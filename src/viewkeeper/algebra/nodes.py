@@ -4,7 +4,7 @@ Every node has `inputs` and `outputs`. The same nodes describe queries (over rel
 queries (over relations before, after, and what changed); `Scan.state` says which.
 
     query nodes    Scan Rows Project Filter Join Outer Exists Union Distinct Monus Least Aggregate Window Top Generate
-    change nodes   Negate Net Both Signed Restrict   (made by the laws of change, never by a query)
+    change nodes   Negate Net Once Both Signed Restrict   (made by the laws of change, never by a query)
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """A stored relation, or a view that is computed where it stands: outputs are named like its columns."""
+    """A stored relation. `columns` are the names of its columns, by position; none if attributes are named alike."""
 
     relation: str
     name: str
     attributes: tuple[Attribute, ...]
     state: str = NEW
+    columns: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -70,6 +71,11 @@ class Scan(Node):
     def outputs(self) -> tuple[Attribute, ...]:
         """The columns it takes of the relation."""
         return self.attributes
+
+    @property
+    def stored_names(self) -> list[str]:
+        """The names of its columns in the relation."""
+        return list(self.columns) or [attribute.name for attribute in self.attributes]
 
 
 @dataclass(frozen=True)
@@ -346,6 +352,11 @@ class Net(_Unary):
 
 
 @dataclass(frozen=True)
+class Once(_Unary):
+    """A change that is used more than once: computed once, and kept while the transaction is worked on."""
+
+
+@dataclass(frozen=True)
 class Restrict(_Binary):
     """left ⋉ right: the rows of `left` whose columns equal (<=>) some row of `right`; `on` pairs the columns."""
 
@@ -390,8 +401,10 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {
     Rows: (),
     Join: ("inputs",),
     Union: ("inputs",),
-    **{kind: ("left", "right") for kind in (Outer, Exists, Monus, Least, Restrict, Both)},
-    **{kind: ("input",) for kind in (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Signed)},
+    **dict.fromkeys((Outer, Exists, Monus, Least, Restrict, Both), ("left", "right")),
+    **dict.fromkeys(
+        (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Once, Signed), ("input",)
+    ),
 }
 
 KINDS = tuple(_INPUTS)
@@ -413,9 +426,10 @@ def map_attributes(part: T, rename: Callable[[Attribute], Attribute]) -> T:
         return tuple(map_attributes(piece, rename) for piece in part)  # type: ignore[return-value]
     if isinstance(part, (Node, Expression, Equality, Call, Order, WindowCall)):
         changed: dict[str, Any] = {
-            field.name: map_attributes(getattr(part, field.name), rename) for field in dataclasses.fields(part)
+            field.name: map_attributes(getattr(part, field.name), rename)
+            for field in dataclasses.fields(part)  # type: ignore[arg-type]
         }
-        return dataclasses.replace(part, **changed)
+        return dataclasses.replace(part, **changed)  # type: ignore[type-var]
     return part
 
 
@@ -434,3 +448,30 @@ def fresh(node: N, numbers: Numbers) -> tuple[N, dict[Attribute, Attribute]]:
 def scans(node: Node) -> Iterator[Scan]:
     """The scans below a node."""
     return (part for part in node.walk() if isinstance(part, Scan))
+
+
+def is_change(node: Node) -> bool:
+    """Whether an expression is a change, whose rows have weights."""
+    match node:
+        case Scan():
+            return node.state == CHANGE
+        case Negate() | Net() | Once() | Signed():
+            return True
+        case Project() | Filter() | Generate():
+            return is_change(node.input)
+        case Join() | Union():
+            return any(is_change(part) for part in node.inputs)
+        case Restrict() | Exists() | Outer():
+            return is_change(node.left)
+        case _:
+            return False
+
+
+def highest(node: Node) -> int:
+    """The highest number of an attribute below a node."""
+    return max((a.number for part in node.walk() for a in part.outputs), default=0)
+
+
+def at(node: Node, state: str) -> Node:
+    """An expression over relations in one state."""
+    return transform(node, lambda part: dataclasses.replace(part, state=state) if isinstance(part, Scan) else part)

@@ -36,7 +36,7 @@ def _encode(part: Any, table: dict[int, Attribute]) -> Any:
     if isinstance(part, tuple):
         return [_encode(piece, table) for piece in part]
     if isinstance(part, _PARTS):
-        fields = {f.name: _encode(getattr(part, f.name), table) for f in dataclasses.fields(part)}
+        fields = {f.name: _encode(getattr(part, f.name), table) for f in dataclasses.fields(part)}  # type: ignore[arg-type]
         return {"k": type(part).__name__, **fields}
     assert part is None or isinstance(part, (str, int, bool)), part
     return part

@@ -18,6 +18,7 @@ from viewkeeper.cli.compact import compact
 from viewkeeper.cli.context import Options
 from viewkeeper.cli.demo import demo
 from viewkeeper.cli.doctor import doctor
+from viewkeeper.cli.explain import explain
 from viewkeeper.cli.history import history
 from viewkeeper.cli.load import load
 from viewkeeper.cli.ls import ls
@@ -25,6 +26,7 @@ from viewkeeper.cli.output import FORMATS, tell_error
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
 from viewkeeper.cli.vacuum import vacuum
+from viewkeeper.cli.verify import verify
 from viewkeeper.cli.version import show_version, version
 from viewkeeper.errors import ViewkeeperError
 
@@ -89,13 +91,14 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str) -> None:
     viewkeeper load t people.csv
     viewkeeper --format json sql "SELECT * FROM t AS OF EPOCH 1"
 
-    Data goes to stdout, everything else to stderr. Exit code 0: done, 1: failed, 2: wrong usage.
+    Data goes to stdout, everything else to stderr. Exit code 0: done, 1: failed, 2: wrong usage, 3: verify
+    found a difference.
     """
     given = ctx.get_parameter_source("db") is not ParameterSource.DEFAULT
     ctx.obj = Options(db or "lake", engine, form, db_given=given)
 
 
-for verb in (demo, sql, load, ls, show, history, compact, vacuum, doctor, version):
+for verb in (demo, sql, load, ls, show, explain, verify, history, compact, vacuum, doctor, version):
     cli.add_command(verb)
 
 

@@ -37,8 +37,8 @@ def load(options: Options, table: str, file: str, form: str | None, create: bool
         raise options.no_database(hint=f"--create makes it, and the table from the file: {typed}")
     with options.open(create=create) as db:
         try:
-            if not create:
-                db.table(table)
+            if not create and db._store.refresh().find(table) is None:
+                db.table(table)  # raises NotFound with the nearest name
         except NotFound as problem:
             problem.detail = problem.hint
             problem.hint = f"--create makes the table from the file: {typed}"

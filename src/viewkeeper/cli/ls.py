@@ -10,17 +10,24 @@ from viewkeeper.cli.output import note, print_rows, size
 COLUMNS = ("name", "kind", "columns", "files", "stored_rows", "bytes")
 
 
-@click.command(short_help="List the tables.")
+@click.command(short_help="List the tables and views.")
+@click.option("--all", "hidden", is_flag=True, help="Also list the auxiliary relations that views keep.")
 @click.pass_obj
-def ls(options: Options) -> None:
-    """Lists the tables: name, columns, files, stored rows (changes included) and size."""
+def ls(options: Options, hidden: bool) -> None:
+    """Lists the tables and views: name, kind, columns, files, stored rows (changes included) and size.
+
+    Where there are views, their options are listed too.
+    """
+    from viewkeeper.catalogue import options_text
+
     with options.open() as db:
-        listed = db.ls()
-    rows = [[item[name] for name in COLUMNS] for item in listed]
+        listed = db.ls(hidden=hidden)
+    columns, rows = list(COLUMNS), [[item[name] for name in COLUMNS] for item in listed]
     if options.form == "table":
-        rows = [[*row[:-1], size(row[-1])] for row in rows]
-        print_rows((*COLUMNS[:-1], "size"), rows, options.form)
-        if not rows:
-            note(f'there are no tables yet: {options.command} sql "CREATE TABLE t (id BIGINT PRIMARY KEY)"')
-        return
-    print_rows(COLUMNS, rows, options.form)
+        columns, rows = [*COLUMNS[:-1], "size"], [[*row[:-1], size(row[-1])] for row in rows]
+    if any(item["kind"] != "table" for item in listed):
+        columns.append("options")
+        rows = [[*row, options_text(item["options"])] for row, item in zip(rows, listed, strict=True)]
+    print_rows(columns, rows, options.form)
+    if not rows and options.form == "table":
+        note(f'there are no tables yet: {options.command} sql "CREATE TABLE t (id BIGINT PRIMARY KEY)"')

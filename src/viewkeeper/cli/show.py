@@ -1,4 +1,4 @@
-"""viewkeeper show: everything about one table."""
+"""viewkeeper show: everything about one table or view."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from viewkeeper.store.state import Relation, State
 
 
-@click.command(short_help="Show a table: definition, keys, epochs, files, rows.")
+@click.command(short_help="Show a table or view: definition, keys, epochs, files, rows.")
 @click.argument("name")
 @click.option("--rows", "count", type=click.IntRange(min=0), default=0, metavar="N", help="Also print N rows.")
-@click.option("--as-of", "epoch", type=click.IntRange(min=0), metavar="EPOCH", help="As the table was at this epoch.")
+@click.option("--as-of", "epoch", type=click.IntRange(min=0), metavar="EPOCH", help="As it was at this epoch.")
 @click.pass_obj
 def show(options: Options, name: str, count: int, epoch: int | None) -> None:
-    """Shows table NAME: definition, keys, epochs, files and size, and some of its rows.
+    """Shows the table or view NAME: definition, keys, epochs, files and size, and some of its rows.
 
     In CSV form --rows prints the rows alone.
     """
@@ -57,8 +57,8 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
     files = relation.files_at(state.epoch if epoch is None else epoch)
     body: dict[str, Any] = {
         "name": relation.name,
-        "kind": "table",
-        "definition": definition(relation.name, relation.schema),
+        "kind": relation.kind_words,
+        "definition": definition(relation, state.epoch if epoch is None else epoch),
         "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in relation.schema],
         "keys": [str(key) for key in relation.schema.keys],
         "created_epoch": relation.created,
@@ -68,19 +68,40 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         "stored_rows": sum(file.rows for file in files),
         "bytes": sum(file.size for file in files),
     }
+    if relation.definition is not None:
+        names = {other.id: other.name for other in state.relations.values()}
+        body["reads"] = [names[key] for key in relation.definition.uses]
+        body["keeps"] = [names[key] for key in relation.definition.hidden]
+        if relation.definition.is_demand:
+            body["refreshed_epoch"] = relation.definition.refreshed
     if epoch is not None:
         body["as_of"] = epoch
         body["changed_epoch"] = min(body["changed_epoch"], epoch)
     return body
 
 
-def definition(name: str, schema: Schema) -> str:
-    """The CREATE TABLE statement that makes such a table."""
+def spell(word: str) -> str:
+    """A name as SQL takes it."""
     from viewkeeper.algebra.types import quote
 
-    def spell(word: str) -> str:
-        return word if word.isidentifier() and word.isascii() else quote(word)
+    return word if word.isidentifier() and word.isascii() else quote(word)
 
+
+def definition(relation: Relation, epoch: int) -> str:
+    """The statement that makes such a table, or such a view as it was at an epoch."""
+    from viewkeeper.catalogue import options_text
+    from viewkeeper.store.definition import KIND_WORDS
+
+    view = relation.definition_at(epoch)
+    if view is None:
+        return table_definition(relation.name, relation.schema)
+    columns = ", ".join(spell(name) for name in view.names)
+    options = f" WITH ({options_text(view.options)})" if view.options else ""
+    return f"CREATE {KIND_WORDS[view.kind].upper()} {spell(relation.name)} ({columns}){options} AS\n{view.sql};"
+
+
+def table_definition(name: str, schema: Schema) -> str:
+    """The CREATE TABLE statement that makes such a table."""
     lines = [f"{spell(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema]
     for key in schema.keys:
         kind = "PRIMARY KEY" if key.primary else "UNIQUE"
@@ -94,6 +115,9 @@ def _print(about: dict[str, Any]) -> None:
     console.print(about["definition"], markup=False, soft_wrap=True)
     facts = {
         "keys": ", ".join(about["keys"]) or "none",
+        "reads": ", ".join(about.get("reads", ())),
+        "keeps": ", ".join(about.get("keeps", ())),
+        "true as of": f"epoch {about['refreshed_epoch']}" if "refreshed_epoch" in about else "",
         "as of": f"epoch {about['as_of']}" if "as_of" in about else "",
         "created": f"epoch {about['created_epoch']}",
         "last change": f"epoch {about['changed_epoch']}",

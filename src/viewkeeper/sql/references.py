@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
 from viewkeeper.errors import Place, SqlError
+from viewkeeper.sql.dialect import offset_of, parse, place_in
+
+__all__ = [
+    "Reference",
+    "find_references",
+    "parse_expression",
+    "parse_query",
+    "place_in",
+    "place_of_name",
+]
 
 
 @dataclass(frozen=True)
@@ -25,23 +33,7 @@ class Reference:
 
 def parse_query(query: str, whole: str | None = None) -> exp.Expr:
     """The syntax tree of a query; an error with its place in the user's text if it cannot be read."""
-    try:
-        tree = sqlglot.parse_one(query, dialect="spark")
-    except ParseError as problem:
-        about = problem.errors[0] if problem.errors else {}
-        what = str(about.get("description") or "the query cannot be read").rstrip(".")
-        what = re.sub(r"<Token .*?text: (.*?), line.*?>", r"'\1'", what)
-        what = re.sub(r"^Required keyword: .*", "Something is missing here", what)
-        if what == "Invalid expression / Unexpected token":
-            what = f"'{about.get('highlight')}' is not expected here"
-        offset = _offset(query, int(about.get("line") or 1), int(about.get("col") or 1))
-        length = max(1, len(str(about.get("highlight") or " ")))
-        raise SqlError(
-            f"bad SQL: {what[0].lower() + what[1:]}", place=place_in(query, offset - length + 1, length, whole)
-        ) from None
-    except SqlglotError as problem:
-        raise SqlError(f"bad SQL: {str(problem).splitlines()[0]}", place=place_in(query, 0, 1, whole)) from None
-    return tree
+    return parse(query, whole)
 
 
 def parse_expression(text: str, whole: str) -> exp.Expr:
@@ -51,7 +43,7 @@ def parse_expression(text: str, whole: str) -> exp.Expr:
         tree = parse_query(prefix + text)
     except SqlError as problem:
         if problem.place is not None:
-            offset = _offset(prefix + text, problem.place.line, problem.place.column) - len(prefix)
+            offset = offset_of(prefix + text, problem.place.line, problem.place.column) - len(prefix)
             problem.place = place_in(text, offset, problem.place.length, whole)
         raise
     where = tree.args.get("where")
@@ -60,18 +52,6 @@ def parse_expression(text: str, whole: str) -> exp.Expr:
         raise SqlError("an expression cannot go on like this", place=place_in(text, 0, len(text), whole))
     condition: exp.Expr = where.this
     return condition
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    lines = text.split("\n")
-    return sum(len(part) + 1 for part in lines[: line - 1]) + column - 1
-
-
-def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:
-    """A place in a query as a place in the whole text it was cut from."""
-    if whole is not None and (start := whole.find(query)) >= 0:
-        return Place.at(whole, start + max(0, offset), length)
-    return Place.at(whole if whole is not None else query, max(0, offset) if whole is None else 0, length)
 
 
 def find_references(tree: exp.Expr) -> list[Reference]:

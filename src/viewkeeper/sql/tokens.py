@@ -6,18 +6,26 @@ import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
-import sqlglot
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Place, SqlError
 
 
+class _Tokenizer(Spark.Tokenizer):
+    """Spark's tokens, also after EXPLAIN and SHOW, the rest of which would else be one string without places."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
 def tokenize(text: str) -> list[Token]:
     """The tokens of a text."""
     try:
-        found = list(sqlglot.tokenize(text, dialect="spark"))
+        found = list(_Tokenizer(dialect=Dialect.get_or_raise("spark")).tokenize(text))
     except SqlglotError as problem:
         quote = max(text.rfind(mark) for mark in "'\"`")
         what = "a quote is not closed" if quote >= 0 else str(problem).splitlines()[0]
@@ -83,19 +91,31 @@ def escape_quotes(text: str) -> str:
 
 
 def split(text: str) -> list[Statement]:
-    """The statements of a text, separated by semicolons."""
+    """The statements of a text, separated by semicolons. A rule's DO BEGIN ... END belongs to the rule."""
     statements: list[Statement] = []
     current: list[Token] = []
+    words: list[str] = []
+    depth = 0  # of BEGIN and CASE within a rule
     for token in tokenize(text):
-        if token.token_type == TokenType.SEMICOLON:
+        word = "" if text[token.start] in "`'\"" else str(token.text).upper()
+        if token.token_type == TokenType.SEMICOLON and depth == 0:
             if current:
                 statements.append(Statement(text, tuple(current)))
-            current = []
-        else:
-            current.append(token)
+            current, words = [], []
+            continue
+        if word == "BEGIN" and words[-1:] == ["DO"] and _makes_rule(words):
+            depth += 1
+        elif depth and word in ("CASE", "END"):
+            depth += 1 if word == "CASE" else -1
+        current.append(token)
+        words.append(word)
     if current:
         statements.append(Statement(text, tuple(current)))
     return statements
+
+
+def _makes_rule(words: list[str]) -> bool:
+    return words[:2] == ["CREATE", "RULE"] or words[:4] == ["CREATE", "OR", "REPLACE", "RULE"]
 
 
 class Cursor:
@@ -145,6 +165,15 @@ class Cursor:
         if self.word() == "." and self.index + 1 < len(self.tokens):
             raise self.error("names have one part: there are no schemas or catalogs", back=0)
         return str(token.text)
+
+    def names(self) -> tuple[str, ...]:
+        """Reads column names in brackets."""
+        self.expect("(")
+        found = [self.name("a column name")]
+        while self.accept(","):
+            found.append(self.name("a column name"))
+        self.expect(")")
+        return tuple(found)
 
     def skip_to(self, stops: Iterable[str]) -> tuple[int, int]:
         """Moves to the first of these words outside brackets and CASE; the token range passed over."""

@@ -18,10 +18,10 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
+from viewkeeper.engine.bags import grouped
 from viewkeeper.engine.engine import Frame
 from viewkeeper.store.batch import FILE_ROWS, STORED, read_files, stored_frame
 from viewkeeper.store.faults import point
-from viewkeeper.store.scan import grouped
 from viewkeeper.store.state import DataFile, Relation
 from viewkeeper.store.storage import now
 from viewkeeper.store.store import LOCK, Store

@@ -18,7 +18,13 @@ from viewkeeper.errors import StorageError
 from viewkeeper.store.state import State
 from viewkeeper.store.storage import Storage, now
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format this version reads and writes.
+
+1: tables. 2: views. An entry or snapshot without views keeps format 1, so that a database without views stays
+readable by versions that have none; those must not touch one with views, because they would leave them untrue.
+"""
+
 SNAPSHOT_EVERY = 100
 
 
@@ -104,8 +110,14 @@ class Ledger:
 
 
 def _pack(body: dict[str, Any]) -> bytes:
-    text = json.dumps({"format": FORMAT, **body}, separators=(",", ":")).encode()
+    text = json.dumps({"format": FORMAT if _tells_of_views(body) else 1, **body}, separators=(",", ":")).encode()
     return text + b"\n" + f"{zlib.crc32(text):08x}\n".encode()
+
+
+def _tells_of_views(body: dict[str, Any]) -> bool:
+    """Whether an entry or a snapshot holds what versions without views cannot follow."""
+    relations = [*body.get("created", ()), *body.get("relations", ())]
+    return "defined" in body or "refreshed" in body or any("definition" in relation for relation in relations)
 
 
 def _unpack(data: bytes, path: str) -> dict[str, Any]:

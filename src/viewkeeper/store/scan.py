@@ -6,7 +6,6 @@ on: the net rows with their weights, or plain rows with duplicates repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,8 +13,8 @@ import pyarrow as pa
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.engine.maps import as_entries, from_entries, hidden
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.state import DataFile
@@ -113,32 +112,6 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
         frames.append(engine.arrow(rows, schema, f"{WEIGHT} bigint"))
     frame = engine.union(frames)
     return frame if scan.keys is None else engine.bind(frame, scan.keys.table, scan.keys.schema)
-
-
-def consolidated(frame: Frame, schema: Schema, *, guarded: bool = False) -> Frame:
-    """The net rows: every row once, with its weight, zeros left out. A GROUP BY.
-
-    Guarded rows hide their values until the weight is known, so that no condition is tested on a row that is not there.
-    """
-    names = [quote(name) for name in schema.names]
-    total = grouped(frame, schema, (), {WEIGHT: "sum"})
-    if guarded:
-        shown = [f"{hidden(quote(c.name), c.type, '_vk_total <> 0')} AS {quote(c.name)}" for c in schema]
-        total = total.selectExpr(*shown, "_vk_total")
-    return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
-
-
-def grouped(frame: Frame, schema: Schema, more: Sequence[str], aggregate: dict[str, str]) -> Frame:
-    """GROUP BY the schema's columns and `more`; the one aggregate is named `_vk_total`."""
-    names = [quote(name) for name in schema.names]
-    if any(column.type.has_map() for column in schema):
-        texts = [f"{as_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
-        frame = frame.selectExpr(*texts, *more, *aggregate)
-    total = frame.groupBy(*names, *more).agg(aggregate).toDF(*schema.names, *more, "_vk_total")
-    if any(column.type.has_map() for column in schema):
-        texts = [f"{from_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
-        total = total.selectExpr(*texts, *more, "_vk_total")
-    return total
 
 
 def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:

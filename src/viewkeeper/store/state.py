@@ -16,6 +16,7 @@ from viewkeeper.engine.settings import Settings
 from viewkeeper.errors import NotFound
 from viewkeeper.store import bounds as bounds_of
 from viewkeeper.store.bounds import Bound
+from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE, Definition
 
 MARK_SECONDS = 60.0
 """Commit times are remembered this finely, or finer when little history is kept."""
@@ -70,7 +71,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation: its definition and its files."""
+    """A relation: its definition (a table has none) and its files.
+
+    `former` are the definitions it had before, each with the epoch from which on it was no longer true.
+    """
 
     id: str
     name: str
@@ -78,6 +82,33 @@ class Relation:
     created: int
     dropped: int | None = None
     files: tuple[DataFile, ...] = ()
+    definition: Definition | None = None
+    former: tuple[tuple[int, Definition], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """'table', 'view', 'materialized' or 'auxiliary'."""
+        return TABLE if self.definition is None else self.definition.kind
+
+    @property
+    def kind_words(self) -> str:
+        """The kind as people say it: 'table', 'view', 'materialized view'."""
+        return KIND_WORDS[self.kind]
+
+    def definition_at(self, epoch: int) -> Definition | None:
+        """The definition as it was at an epoch."""
+        return next((old for until, old in self.former if epoch < until), self.definition)
+
+    def depends_on(self, key: str) -> bool:
+        """Whether the definition reads the relation with this id, or keeps it as an auxiliary one."""
+        return self.definition is not None and (key in self.definition.uses or key in self.definition.hidden)
+
+    def redefined(self, definition: Definition, epoch: int) -> Relation:
+        """The relation with another definition from an epoch on."""
+        former = self.former
+        if self.definition is not None and self.created < epoch:
+            former = (*former, (epoch, self.definition))
+        return replace(self, definition=definition, former=former)
 
     def lives_at(self, epoch: int) -> bool:
         """Whether the relation is there at an epoch."""
@@ -89,7 +120,7 @@ class Relation:
 
     def to_json(self) -> dict[str, Any]:
         """For a snapshot."""
-        return {
+        body: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
             "schema": self.schema.to_json(),
@@ -97,13 +128,26 @@ class Relation:
             "dropped": self.dropped,
             "files": [file.to_json(self.schema) for file in self.files],
         }
+        if self.definition is not None:
+            body["definition"] = self.definition.to_json()
+        if self.former:
+            body["former"] = [[until, old.to_json()] for until, old in self.former]
+        return body
 
     @staticmethod
     def from_json(body: dict[str, Any]) -> Relation:
         """The inverse of to_json."""
         schema = Schema.from_json(body["schema"])
         files = tuple(DataFile.from_json(file, schema, 0) for file in body["files"])
-        return Relation(body["id"], body["name"], schema, body["created"], body["dropped"], files)
+        former = tuple((until, Definition.from_json(old)) for until, old in body.get("former", ()))
+        return Relation(
+            body["id"], body["name"], schema, body["created"], body["dropped"], files, _definition(body), former
+        )
+
+
+def _definition(body: dict[str, Any]) -> Definition | None:
+    found = body.get("definition")
+    return None if found is None else Definition.from_json(found)
 
 
 @dataclass(frozen=True)
@@ -138,13 +182,25 @@ class State:
             raise NotFound(f"epoch {epoch} is no longer kept", hint=f"the oldest kept epoch is {self.oldest}")
 
     def horizon(self, now: float) -> int:
-        """The oldest epoch promised to readers: the one that was current `keep` seconds ago, or an earlier one."""
-        passed = [epoch for epoch, at in self.marks if at <= now - self.keep]
-        return max([self.oldest, *passed])
+        """The oldest epoch promised to readers: the one that was current `keep` seconds ago, or an earlier one.
+
+        A view that is refreshed on demand still has to read the changes since it was last true.
+        """
+        passed = max((epoch for epoch, at in self.marks if at <= now - self.keep), default=0)
+        waiting = [r.definition.refreshed for r in self.alive() if r.definition is not None and r.definition.is_demand]
+        return max(self.oldest, min([passed, *waiting]))
+
+    def alive(self) -> list[Relation]:
+        """The relations there are now, of all kinds."""
+        return [relation for relation in self.relations.values() if relation.lives_at(self.epoch)]
 
     def names(self) -> list[str]:
-        """The names of the relations there are now."""
-        return sorted(relation.name for relation in self.relations.values() if relation.lives_at(self.epoch))
+        """The names of the relations there are now, without auxiliary ones."""
+        return sorted(relation.name for relation in self.alive() if relation.kind != AUXILIARY)
+
+    def dependents(self, key: str) -> list[Relation]:
+        """The relations there are now whose definition reads or keeps the one with this id."""
+        return [relation for relation in self.alive() if relation.depends_on(key)]
 
     # folding -------------------------------------------------------------------------------------
 
@@ -165,11 +221,18 @@ class State:
         relations = dict(self.relations)
         for body in entry.get("created", ()):
             schema = Schema.from_json(body["schema"])
-            relations[body["id"]] = Relation(body["id"], body["name"], schema, epoch)
+            definition = _definition(body)
+            relations[body["id"]] = Relation(body["id"], body["name"], schema, epoch, definition=definition)
         for key, added in entry.get("files", {}).items():
             relation = relations[key]
             files = tuple(DataFile.from_json(file, relation.schema, epoch) for file in added)
             relations[key] = replace(relation, files=relation.files + files)
+        for key, body in entry.get("defined", {}).items():
+            relations[key] = relations[key].redefined(Definition.from_json(body), epoch)
+        for key, until in entry.get("refreshed", {}).items():
+            definition = relations[key].definition
+            assert definition is not None, key
+            relations[key] = replace(relations[key], definition=replace(definition, refreshed=until))
         for key in entry.get("dropped", ()):
             relations[key] = replace(relations[key], dropped=epoch)
         marks = self.marks
@@ -190,6 +253,10 @@ class State:
         for key in entry.get("forgotten", ()):
             removed.extend((file.path, entry["number"], entry["at"]) for file in relations.pop(key).files)
         oldest = max(self.oldest, entry.get("oldest", 0))
+        for key, relation in relations.items():
+            if relation.former and relation.former[0][0] <= oldest:
+                kept_old = tuple(old for old in relation.former if old[0] > oldest)
+                relations[key] = replace(relation, former=kept_old)
         swept = set(entry.get("swept", ()))
         return replace(
             self,

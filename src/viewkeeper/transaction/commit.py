@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import datetime as dt
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viewkeeper.algebra.rows import row_tuples
@@ -20,9 +21,11 @@ from viewkeeper.engine.engine import SMALL
 from viewkeeper.errors import Conflict, ViewkeeperError
 from viewkeeper.store.batch import read_files
 from viewkeeper.store.compaction import compact_tiers
+from viewkeeper.store.definition import AUXILIARY, Definition
 from viewkeeper.store.state import DataFile, Relation, State
 from viewkeeper.store.store import LOCK
-from viewkeeper.transaction.change import Commit, Report
+from viewkeeper.transaction.change import Change, Commit, Report
+from viewkeeper.transaction.propagation import Maintained, has_views, propagate, summed_up
 from viewkeeper.transaction.transaction import Pending, Read, Transaction
 
 
@@ -30,36 +33,66 @@ def commit(tx: Transaction) -> Commit | None:
     """Commits a transaction; None if it has no net effect."""
     began = time.perf_counter()
     try:
-        changes = tx.changes()
-        touched = [pending for pending in tx.pending.values() if not pending.is_empty]
-        files = _write(tx, touched)
+        prepared = _prepare(tx)
     except ViewkeeperError:
         tx.discard()
         raise
-    if not files and not tx.created and not tx.dropped:
+    if not (prepared.files or tx.created or tx.dropped or tx.defined or tx.refreshed):
         tx.discard()
         return None
     try:
-        after = _enter(tx, files)
+        prepared, after = _enter(tx, prepared)
     except Conflict:
         tx.discard()  # after any other problem the entry may be there, and it names the files
         raise
-    report = {
-        pending.relation.name: Report(
-            "change",
-            "a base table: its net change was written",
-            sum(file.rows for file in files[pending.relation.id]),
-            pending.files_read,
-            pending.files_total,
-            time.perf_counter() - began,
-        )
-        for pending in touched
-    }
+    report = _report(tx, prepared, time.perf_counter() - began)
     tx.pending.clear()
     tx.store.clear_scratch()
     with contextlib.suppress(ViewkeeperError):  # upkeep only: the commit stands, and the next one tries again
-        compact_tiers(tx.store, list(files))
-    return Commit(after.epoch, dt.datetime.fromtimestamp(after.committed_at, dt.UTC), changes, report)
+        compact_tiers(tx.store, list(prepared.files))
+    at = dt.datetime.fromtimestamp(after.committed_at, dt.UTC)
+    return Commit(after.epoch, at, prepared.changes, report)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A transaction ready to be entered in the ledger."""
+
+    maintained: list[Maintained]
+    changes: dict[str, Change]
+    files: dict[str, list[DataFile]]
+
+
+def _prepare(tx: Transaction) -> _Prepared:
+    """Works out the views' changes and writes everything."""
+    maintained = tx.store.engine.surviving(lambda: propagate(tx))
+    changes = tx.changes()
+    files = _write(tx, [pending for pending in tx.pending.values() if not pending.is_empty])
+    return _Prepared(maintained, changes, files)
+
+
+def _report(tx: Transaction, prepared: _Prepared, seconds: float) -> dict[str, Report]:
+    report: dict[str, Report] = {}
+    for key, files in prepared.files.items():
+        pending = tx.pending[key]
+        if key not in tx.derived:
+            rows = sum(file.rows for file in files)
+            report[pending.relation.name] = Report(
+                "change",
+                "a base table: its net change was written",
+                rows,
+                pending.files_read,
+                pending.files_total,
+                seconds,
+            )
+    by_id = {done.relation.id: done for done in prepared.maintained}
+    for done in prepared.maintained:
+        if done.relation.kind == AUXILIARY or done.relation.definition is None:
+            continue
+        parts = [by_id[key] for key in done.relation.definition.hidden if key in by_id]
+        rows = sum(file.rows for file in prepared.files.get(done.relation.id, ()))
+        report[done.relation.name] = summed_up(done, parts, rows)
+    return report
 
 
 def _write(tx: Transaction, touched: list[Pending]) -> dict[str, list[DataFile]]:
@@ -77,31 +110,46 @@ def _write(tx: Transaction, touched: list[Pending]) -> dict[str, list[DataFile]]
         return dict(zip([p.relation.id for p in touched], pool.map(write, touched), strict=True))
 
 
-def _enter(tx: Transaction, files: dict[str, list[DataFile]]) -> State:
+def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
+    """Enters the transaction. If others came in between, views are worked out again on the newest state."""
     store = tx.store
     with store.storage.lock(LOCK):
         while True:
-            state = store.refresh()
-            check_conflicts(tx, state, [file for added in files.values() for file in added])
-            after = store.ledger.append(state, _entry(tx, files, state.epoch + 1))
+            held = store.hold()
+            state = held.state
+            check_conflicts(tx, state, [file for added in prepared.files.values() for file in added])
+            if state.epoch != tx.state.epoch and has_views(tx):
+                tx.rebase(held)
+                prepared = _prepare(tx)
+            after = store.ledger.append(state, _entry(tx, prepared.files, state.epoch + 1))
             if after is not None:
                 store.state = after
-                return after
+                return prepared, after
 
 
 def _entry(tx: Transaction, files: dict[str, list[DataFile]], epoch: int) -> dict[str, Any]:
     entry: dict[str, Any] = {"kind": "commit", "epoch": epoch}
     if tx.created:
-        entry["created"] = [
-            {"id": relation.id, "name": relation.name, "schema": relation.schema.to_json()}
-            for relation in tx.created.values()
-        ]
+        entry["created"] = [_created(tx.by_id(key)) for key in tx.created]
     if tx.dropped:
         entry["dropped"] = sorted(tx.dropped)
     if files:
         schemas = {key: tx.pending[key].relation.schema for key in files}
         entry["files"] = {key: [file.to_json(schemas[key]) for file in added] for key, added in files.items()}
+    defined = {key: body.to_json() for key, body in tx.defined.items() if key not in tx.created}
+    refreshed = {key: until for key, until in tx.refreshed.items() if key not in tx.created}
+    if defined:
+        entry["defined"] = defined
+    if refreshed:
+        entry["refreshed"] = refreshed
     return entry
+
+
+def _created(relation: Relation) -> dict[str, Any]:
+    body: dict[str, Any] = {"id": relation.id, "name": relation.name, "schema": relation.schema.to_json()}
+    if relation.definition is not None:
+        body["definition"] = relation.definition.to_json()
+    return body
 
 
 def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> None:
@@ -115,11 +163,18 @@ def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> Non
     for relation in tx.created.values():
         taken = state.find(relation.name)
         if taken is not None and taken.id not in tx.dropped:
-            raise _conflict(f"another transaction has created a table named '{relation.name}'")
+            raise _conflict(f"another transaction has created a {taken.kind_words} named '{relation.name}'")
     for name in tx.absent:
-        if state.find(name) is not None and tx.state.find(name) is None:
-            raise _conflict(f"another transaction has created a table named '{name}', which was not there before")
-    for key in {*tx.dropped, *tx.pending}:
+        taken = state.find(name)
+        if taken is not None and tx.state.find(name) is None:
+            raise _conflict(
+                f"another transaction has created a {taken.kind_words} named '{name}', which was not there before"
+            )
+    for key in {*tx.dropped, *tx.pending, *tx.defined, *tx.refreshed}:
+        if key not in tx.created:
+            _still_there(tx, state, key)
+            _check_views(tx, state, key)
+    for key in {used for made in tx.alive() if made.id in tx.created or made.id in tx.defined for used in _used(made)}:
         if key not in tx.created:
             _still_there(tx, state, key)
     for read in tx.reads:
@@ -129,9 +184,34 @@ def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> Non
 def _still_there(tx: Transaction, state: State, key: str) -> Relation:
     current = state.relations.get(key)
     if current is None or current.dropped is not None:
-        name = tx.state.relations[key].name
-        raise _conflict(f"another transaction has dropped the table '{name}'")
+        before = tx.state.relations[key]
+        raise _conflict(f"another transaction has dropped the {before.kind_words} '{before.name}'")
     return current
+
+
+def _used(relation: Relation) -> tuple[str, ...]:
+    return () if relation.definition is None else (*relation.definition.uses, *relation.definition.hidden)
+
+
+def _check_views(tx: Transaction, state: State, key: str) -> None:
+    """Views over a changed relation must be those whose changes this transaction has worked out."""
+    before, after = _views_over(tx.state, key), _views_over(state, key)
+    for view in set(before) | set(after):
+        if before.get(view) != after.get(view):
+            name = (state.relations.get(view) or tx.state.relations[view]).name
+            raise _conflict(f"another transaction has created, replaced or dropped the view '{name}'")
+
+
+def _views_over(state: State, key: str) -> dict[str, Definition | None]:
+    """The definitions of everything that reads a relation, through other views too, by id."""
+    found: dict[str, Definition | None] = {}
+    waiting = [key]
+    while waiting:
+        for relation in state.dependents(waiting.pop()):
+            if relation.id not in found and relation.definition is not None:
+                found[relation.id] = replace(relation.definition, refreshed=0)
+                waiting.append(relation.id)
+    return found
 
 
 def _check_read(tx: Transaction, state: State, read: Read) -> None:

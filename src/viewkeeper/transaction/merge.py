@@ -15,12 +15,13 @@ from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
+from viewkeeper.engine.bags import consolidated, grouped
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.scan import consolidated, grouped, net_frame
+from viewkeeper.store.scan import net_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.intake import canonical_frame, cast_frame, materialise
 from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
@@ -33,7 +34,7 @@ DELETE, UPDATE, INSERT = 1, 2, 3
 
 def merge(tx: Transaction, statement: sql.Merge, whole: str) -> int:
     """Carries out a MERGE; the number of rows inserted, updated and deleted."""
-    relation = tx.relation(statement.table, place_of_name(statement.table, whole))
+    relation = tx.table(statement.table, place_of_name(statement.table, whole))
     conditions = [clause.condition for clause in statement.clauses if clause.condition]
     values = [text for clause in statement.clauses for _, text in clause.assignments]
     for text in (statement.on, *conditions, *values):

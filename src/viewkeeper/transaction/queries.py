@@ -12,21 +12,23 @@ from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
 from viewkeeper.sql.tokens import escape_quotes
-from viewkeeper.store.scan import Scan, plain_frame
-from viewkeeper.store.state import Relation
+from viewkeeper.store.definition import VIEW
+from viewkeeper.store.scan import Scan, Source, pick, plain_frame
+from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.transaction.transaction import Transaction, no_such_table
 
 TARGET = "_vk_target"
 """The name of a changing statement's table in its query, where it stands with its weights."""
 
-Resolve = Callable[[str, Place], Scan]
+Resolve = Callable[[str, Place], Scan | Frame]
+"""What a name in a query stands for: what to read of a stored relation, or the rows of a virtual view."""
 
 
 def query_frame(
     store: Store, query: str, whole: str, resolve: Resolve, given: Mapping[str, Frame] | None = None
 ) -> Frame:
-    """The frame of a query. `resolve` says what to read of a table; `given` names frames that are not tables."""
+    """The frame of a query. `resolve` says what to read of a table or view; `given` names frames that are neither."""
     tree = parse_query(query, whole)
     frames: dict[str, Frame] = {}
     scans: dict[str, Scan] = {}
@@ -40,7 +42,11 @@ def query_frame(
             place = place_of_name(reference.name, whole)
             if place is None or query in whole:
                 place = place_in(query, reference.start, reference.end - reference.start, whole)
-            scans[name] = resolve(reference.name, place)
+            found = resolve(reference.name, place)
+            if isinstance(found, Scan):
+                scans[name] = found
+            else:
+                frames[name] = found
         parts.append(_braces(query[position : reference.start]))
         alias = "" if reference.has_alias else f" AS {quote(reference.name)}"
         parts.append("{" + name + "}" + alias)
@@ -93,7 +99,32 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
 
 def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
     """The frame of a query inside the transaction."""
-    return query_frame(tx.store, query, whole, lambda name, place: tx.scan(tx.relation(name, place)), given)
+    return query_frame(tx.store, query, whole, lambda name, place: read_in(tx, name, place), given)
+
+
+def read_in(tx: Transaction, name: str, place: Place | None) -> Scan | Frame:
+    """A relation as a transaction sees it: what to read of a stored one, the rows of a virtual view."""
+    relation = tx.relation(name, place)
+    if relation.kind == VIEW:
+        from viewkeeper.transaction import views
+
+        return views.virtual_frame_in(tx, relation)
+    return tx.scan(relation)
+
+
+def read_at(store: Store, state: State, name: str, epoch: int, place: Place | None) -> Scan | Frame:
+    """A relation at an epoch, under the definition it had then."""
+    relation = state.find(name, epoch)
+    if relation is None:
+        if epoch != state.epoch and state.find(name) is not None:
+            raise NotFound(f"there was no table named '{name}' at epoch {epoch}", place=place)
+        raise no_such_table(name, state.names(), place)
+    definition = relation.definition_at(epoch)
+    if definition is not None and definition.kind == VIEW:
+        from viewkeeper.transaction import views
+
+        return views.virtual_frame(store, state, relation, epoch)
+    return pick(Source(relation.schema, relation.files_at(epoch), epoch))
 
 
 def columns_of(tx: Transaction, frame: Frame, whole: str) -> list[tuple[str, str]]:

@@ -12,17 +12,19 @@ from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.analysis.ranges import ranges_of
+from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.references import parse_expression, place_of_name
-from viewkeeper.store.scan import consolidated, net_frame
+from viewkeeper.store.definition import TABLE
+from viewkeeper.store.scan import net_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.intake import materialise, signed_expression, store_frame
 from viewkeeper.transaction.merge import merge
 from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
 from viewkeeper.transaction.rowwise import apply_rows, change_by_frame
-from viewkeeper.transaction.transaction import Transaction, conform
+from viewkeeper.transaction.transaction import Transaction, already_exists, conform, wrong_kind
 
 
 def run(tx: Transaction, statement: sql.Parsed, whole: str) -> int | None:
@@ -43,20 +45,42 @@ def run(tx: Transaction, statement: sql.Parsed, whole: str) -> int | None:
             return _delete(tx, statement.table, statement.table, None, whole)
         case sql.Merge():
             return merge(tx, statement, whole)
+        case sql.CreateView() | sql.AlterView() | sql.DropView() | sql.Refresh():
+            _run_view(tx, statement, whole)
+            return None
         case _:
             raise SqlError(f"{type(statement).__name__} is not a changing statement")
 
 
-def _relation(tx: Transaction, name: str, whole: str) -> Relation:
-    return tx.relation(name, place_of_name(name, whole))
+def _run_view(
+    tx: Transaction, statement: sql.CreateView | sql.AlterView | sql.DropView | sql.Refresh, whole: str
+) -> None:
+    from viewkeeper.transaction import views  # which reads queries with the help of this module's neighbours
+
+    match statement:
+        case sql.CreateView():
+            views.create_view(tx, statement, whole)
+        case sql.AlterView():
+            views.alter_view(tx, statement, whole)
+        case sql.DropView():
+            views.drop_view(tx, statement, whole)
+        case sql.Refresh():
+            views.refresh(tx, statement, whole)
+
+
+def _table(tx: Transaction, name: str, whole: str) -> Relation:
+    return tx.table(name, place_of_name(name, whole))
 
 
 # definitions ------------------------------------------------------------------------------------
 
 
 def _create(tx: Transaction, statement: sql.CreateTable, whole: str) -> int | None:
-    if statement.if_not_exists and tx.find(statement.name) is not None:
+    there = tx.find(statement.name)
+    if statement.if_not_exists and there is not None and there.kind == TABLE:
         return None
+    if there is not None:
+        raise already_exists(there, statement.name, TABLE)
     if statement.schema is not None:
         tx.create(statement.name, statement.schema)
         return None
@@ -74,14 +98,23 @@ def _create(tx: Transaction, statement: sql.CreateTable, whole: str) -> int | No
 def _drop(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
     if statement.if_exists and tx.find(statement.name) is None:
         return
-    tx.drop(_relation(tx, statement.name, whole))
+    place = place_of_name(statement.name, whole)
+    relation = tx.relation(statement.name, place)
+    if relation.kind != TABLE:
+        raise wrong_kind(relation, "DROP", place)
+    if tx.dependents(relation.id):
+        from viewkeeper.transaction import views
+
+        views.drop_table_with_dependents(tx, statement, whole)
+    else:
+        tx.drop(relation)
 
 
 # insert -----------------------------------------------------------------------------------------
 
 
 def _insert(tx: Transaction, statement: sql.Insert, whole: str) -> int:
-    relation = _relation(tx, statement.table, whole)
+    relation = _table(tx, statement.table, whole)
     frame = select_frame(tx, statement.query, whole)
     given = columns_of(tx, frame, whole)
     names = [column_of(relation, name, whole).name for name in statement.columns or relation.schema.names]
@@ -131,7 +164,7 @@ def _target(tx: Transaction, relation: Relation, alias: str, where: str | None, 
 
 
 def _delete(tx: Transaction, table: str, alias: str, where: str | None, whole: str) -> int:
-    relation = _relation(tx, table, whole)
+    relation = _table(tx, table, whole)
     target = _target(tx, relation, alias, where, whole)
     columns = ", ".join(f"{quote(alias)}.{quote(name)}" for name in relation.schema.names)
     query = f"SELECT {columns}, -{quote(alias)}.{WEIGHT} AS {WEIGHT} FROM {TARGET} AS {quote(alias)}"
@@ -144,7 +177,7 @@ def _delete(tx: Transaction, table: str, alias: str, where: str | None, whole: s
 
 
 def _update(tx: Transaction, statement: sql.Update, whole: str) -> int:
-    relation = _relation(tx, statement.table, whole)
+    relation = _table(tx, statement.table, whole)
     assigned = [(column_of(relation, name, whole), text) for name, text in statement.assignments]
     for _, text in assigned:
         parse_expression(text, whole)

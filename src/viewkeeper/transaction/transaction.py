@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +20,13 @@ from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.engine import SMALL, Frame
-from viewkeeper.errors import AlreadyExists, NotFound, Place, ViewkeeperError
+from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, ViewkeeperError
 from viewkeeper.store.batch import read_files, stored_frame
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.scan import Scan, Source, consolidated, pick, signed_frame
+from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE, Definition
+from viewkeeper.store.scan import Scan, Source, pick, signed_frame
 from viewkeeper.store.state import DataFile, Relation, State
 from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
@@ -65,6 +67,11 @@ class Transaction:
         self.pending: dict[str, Pending] = {}
         self.created: dict[str, Relation] = {}
         self.dropped: set[str] = set()
+        self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
+        self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
+        self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
+        self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
+        self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
         self.reads: list[Read] = []
         self.absent: set[str] = set()
         store.use(self)
@@ -80,11 +87,22 @@ class Transaction:
         """The relation of that name as this transaction sees it."""
         for relation in self.created.values():
             if relation.name.lower() == name.lower() and relation.id not in self.dropped:
-                return relation
+                return self._now(relation)
         found = self.state.find(name)
         if found is None:
             self.absent.add(name)
-        return None if found is None or found.id in self.dropped else found
+        return None if found is None or found.id in self.dropped else self._now(found)
+
+    def _now(self, relation: Relation) -> Relation:
+        """The relation with the definition this transaction has given it."""
+        definition = self.defined.get(relation.id, relation.definition)
+        if relation.id in self.refreshed and definition is not None:
+            definition = replace(definition, refreshed=self.refreshed[relation.id])
+        return relation if definition is relation.definition else replace(relation, definition=definition)
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id, as this transaction sees it."""
+        return self._now(self.created[key] if key in self.created else self.state.relations[key])
 
     def relation(self, name: str, place: Place | None = None) -> Relation:
         """The relation of that name, or NotFound with the nearest name."""
@@ -93,24 +111,52 @@ class Transaction:
             raise no_such_table(name, self.names(), place)
         return found
 
-    def names(self) -> list[str]:
-        """The relations this transaction sees."""
-        there = [r for r in self.state.relations.values() if r.lives_at(self.state.epoch)]
-        return sorted(r.name for r in [*there, *self.created.values()] if r.id not in self.dropped)
+    def table(self, name: str, place: Place | None = None) -> Relation:
+        """The table of that name, to be changed. A view is refused, for its rows come from its tables."""
+        found = self.relation(name, place)
+        if found.kind == TABLE:
+            return found
+        tables = ", ".join(table.name for table in self.tables_below(found))
+        raise SqlError(
+            f"{found.name} is a view: its rows come from {tables or 'its query alone'}",
+            place=place,
+            hint="change those tables instead" if tables else f"ALTER VIEW {found.name} AS SELECT ...",
+        )
 
-    def create(self, name: str, schema: Schema) -> Relation:
-        """Declares a new table."""
-        if self.find(name) is not None:
-            raise AlreadyExists(
-                f"there is already a table named '{name}'", hint=f"DROP TABLE {name}, or CREATE TABLE IF NOT EXISTS"
-            )
-        relation = Relation(uuid.uuid4().hex[:16], name, schema, self.state.epoch + 1)
+    def tables_below(self, relation: Relation) -> list[Relation]:
+        """The tables that a view's rows come from, through other views too, in the order it names them."""
+        if relation.definition is None:
+            return [relation]
+        found = [table for key in relation.definition.uses for table in self.tables_below(self.by_id(key))]
+        return list({table.id: table for table in found}.values())
+
+    def alive(self) -> list[Relation]:
+        """The relations this transaction sees, of all kinds."""
+        there = [*self.state.alive(), *self.created.values()]
+        return [self._now(relation) for relation in there if relation.id not in self.dropped]
+
+    def dependents(self, key: str) -> list[Relation]:
+        """The relations this transaction sees whose definition reads or keeps the one with this id."""
+        return [relation for relation in self.alive() if relation.depends_on(key)]
+
+    def names(self) -> list[str]:
+        """The names of the relations this transaction sees, without auxiliary ones."""
+        return sorted(relation.name for relation in self.alive() if relation.kind != AUXILIARY)
+
+    def create(self, name: str, schema: Schema, definition: Definition | None = None) -> Relation:
+        """Declares a new table or, with a definition, a view."""
+        there = self.find(name)
+        if there is not None:
+            raise already_exists(there, name, TABLE if definition is None else definition.kind)
+        relation = Relation(uuid.uuid4().hex[:16], name, schema, self.state.epoch + 1, definition=definition)
         self.created[relation.id] = relation
         return relation
 
     def drop(self, relation: Relation) -> None:
-        """Drops a table; what this transaction did to it before does not matter any more."""
+        """Drops a relation; what this transaction did to it before does not matter any more."""
         self.pending.pop(relation.id, None)
+        self.defined.pop(relation.id, None)
+        self.refreshed.pop(relation.id, None)
         if relation.id in self.created:
             del self.created[relation.id]
         else:
@@ -218,12 +264,26 @@ class Transaction:
         store.storage.delete(file.path for file in pending.staged)
         pending.staged = written
 
+    def drop_derived(self) -> None:
+        """Forgets the changes of views, so that they can be worked out again."""
+        for key in self.derived:
+            pending = self.pending.pop(key, None)
+            if pending is not None:
+                self.store.storage.delete(file.path for file in pending.staged)
+        self.derived.clear()
+        self.refreshed.clear()
+
+    def rebase(self, held: Held) -> None:
+        """Goes on from a newer state; what was read of the older one has been checked."""
+        self.drop_derived()
+        self.state = held.state
+
     def changes(self) -> dict[str, Change]:
         """The net change of every relation that has one."""
         self.settle()
         found = {}
         for pending in self.pending.values():
-            if not pending.is_empty:
+            if not pending.is_empty and pending.relation.kind != AUXILIARY:
                 found[pending.relation.name] = self._change(pending)
         return found
 
@@ -241,6 +301,8 @@ class Transaction:
         self.pending.clear()
         self.created.clear()
         self.dropped.clear()
+        self.defined.clear()
+        self.refreshed.clear()
 
 
 def change_of_files(
@@ -266,6 +328,16 @@ def change_of_files(
     return Change(schema, fetch, held)
 
 
+def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
+    """The epochs after one in which a relation changed, in order."""
+    found = {file.first_epoch for file in relation.files if not file.merged}
+    merged = [file for file in relation.files if file.merged and file.last_epoch > since]
+    if merged:
+        frame = stored_frame(store.engine, store.storage, merged, relation.schema)
+        found |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
+    return sorted(number for number in found if number > since)
+
+
 def with_no_epoch(frame: Frame) -> Frame:
     """Signed rows as a batch file holds them: the epoch comes from the ledger."""
     return frame.selectExpr("*", f"CAST(NULL AS BIGINT) AS {EPOCH}")
@@ -279,11 +351,29 @@ def conform(table: pa.Table, schema: Schema, *, signed: bool = False) -> pa.Tabl
     return plain.append_column(pa.field(WEIGHT, pa.int64()), pc.cast(table.column(len(schema)), pa.int64()))
 
 
-def no_such_table(name: str, names: list[str], place: Place | None) -> ViewkeeperError:
-    """NotFound for a table, with the nearest name."""
+def already_exists(there: Relation, name: str, wanted: str) -> AlreadyExists:
+    """The error for a name that is taken: by what, and what to type instead."""
+    kind, new = there.kind_words, KIND_WORDS[wanted].upper()
+    again = ""
+    if there.kind == wanted:
+        again = f", or CREATE {new} IF NOT EXISTS" if wanted == TABLE else f", or CREATE OR REPLACE {new} {name}"
+    return AlreadyExists(f"there is already a {kind} named '{name}'", hint=f"DROP {kind.upper()} {name}{again}")
+
+
+def wrong_kind(there: Relation, verb: str, place: Place | None = None) -> SqlError:
+    """The error for a statement such as DROP TABLE that names another kind of relation."""
+    kind = there.kind_words
+    article = "an" if kind[0] in "aeiou" else "a"
+    return SqlError(f"{there.name} is {article} {kind}", place=place, hint=f"{verb} {kind.upper()} {there.name}")
+
+
+def no_such_table(name: str, names: list[str], place: Place | None, what: str = "table") -> ViewkeeperError:
+    """NotFound for a table (or a view), with the nearest name."""
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
     if near:
         hint = f"did you mean '{next(n for n in names if n.lower() == near[0])}'?"
     else:
-        hint = f"the tables are {', '.join(names)}" if names else "there are no tables yet: CREATE TABLE ..."
-    return NotFound(f"there is no table named '{name}'", place=place, hint=hint)
+        hint = (
+            f"the {what}s are {', '.join(names)}" if names else f"there are no {what}s yet: CREATE {what.upper()} ..."
+        )
+    return NotFound(f"there is no {what} named '{name}'", place=place, hint=hint)

@@ -1,0 +1,127 @@
+"""Expressions for people: as a tree, and as a formula in the notation of the papers.
+
+δR is the net change of R, ΔR − ∇R: what is inserted less what is deleted. R@old and R@new are R before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Expression
+
+
+def formula(node: n.Node) -> str:
+    """An expression on one line."""
+    parts = [formula(below) for below in node.inputs]
+    match node:
+        case n.Scan():
+            return _scan(node)
+        case n.Rows():
+            return f"{{{len(node.rows)} rows}}" if node.rows else "∅"
+        case n.Join():
+            return "(" + " ⋈ ".join(parts) + ")" + _conditions(node.equalities, node.conditions)
+        case n.Union():
+            return "(" + " ⊎ ".join(parts) + ")"
+        case n.Outer():
+            return f"({parts[0]} {'⟗' if node.full else '⟕'} {parts[1]})" + _conditions(
+                node.equalities, node.conditions
+            )
+        case n.Exists():
+            return f"({parts[0]} {'▷' if node.negated else '⋉'} {parts[1]})" + _conditions(
+                node.equalities, node.conditions
+            )
+        case n.Restrict():
+            return f"{parts[0]}⋉K[{', '.join(mine.name for mine, _ in node.on)}]"
+        case n.Monus():
+            return f"({parts[0]} ∸ {parts[1]})"
+        case n.Least():
+            return f"({parts[0]} min {parts[1]})"
+        case n.Both():
+            return f"{parts[0]} | ⊎ {parts[1]}" if parts[1] != "∅" else parts[0]
+        case n.Negate():
+            return f"−{parts[0]}"
+        case n.Once():
+            return parts[0]
+        case _:
+            return f"{title(node)}({parts[0]})"
+
+
+def _scan(node: n.Scan) -> str:
+    return {n.NEW: f"{node.name}@new", n.OLD: f"{node.name}@old", n.CHANGE: f"δ{node.name}"}[node.state]
+
+
+def _conditions(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...]) -> str:
+    listed = [str(equality) for equality in equalities] + [short(condition) for condition in conditions]
+    return f"[{' ∧ '.join(listed)}]" if listed else ""
+
+
+def title(node: n.Node) -> str:
+    """An operator without its inputs."""
+    match node:
+        case n.Scan():
+            return node.name
+        case n.Rows():
+            return f"{len(node.rows)} rows written in the query"
+        case n.Project():
+            return "π[" + ", ".join(a.name if e.attribute else f"{short(e)} → {a}" for a, e in node.columns) + "]"
+        case n.Filter():
+            return f"σ[{short(node.condition)}]"
+        case n.Join():
+            return "⋈" + _conditions(node.equalities, node.conditions)
+        case n.Outer():
+            return ("⟗" if node.full else "⟕") + _conditions(node.equalities, node.conditions)
+        case n.Exists():
+            return ("▷" if node.negated else "⋉") + _conditions(node.equalities, node.conditions)
+        case n.Union():
+            return "⊎"
+        case n.Distinct():
+            return "ε"
+        case n.Monus():
+            return "∸"
+        case n.Least():
+            return "min"
+        case n.Aggregate():
+            groups = ", ".join(group.name for group in node.groups) or "all"
+            return f"γ[{groups}; {', '.join(_call(call) for call in node.calls)}]"
+        case n.Window():
+            return f"ω[{', '.join(str(call.text) for call in node.calls)} per {_names(node.partition)}]"
+        case n.Top():
+            keys = ", ".join(f"{key.attribute}{' desc' if key.descending else ''}" for key in node.order)
+            limit = "" if node.limit is None else f" limit {node.limit}"
+            return f"τ[{keys}{limit}{f' offset {node.offset}' if node.offset else ''}]"
+        case n.Generate():
+            return f"λ[{node.text}]"
+        case n.Signed():
+            return "new−old "
+        case n.Net():
+            return "net"
+        case _:
+            return type(node).__name__
+
+
+LONG = 80
+"""Expressions longer than this are cut when they are printed."""
+
+
+def short(expression: Expression) -> str:
+    """An expression that fits on a line."""
+    told = str(expression)
+    return told if len(told) <= LONG else told[: LONG - 1] + "…"
+
+
+def _names(attributes: tuple[Attribute, ...]) -> str:
+    return ", ".join(a.name for a in attributes) or "all rows"
+
+
+def _call(call: n.Call) -> str:
+    if call.text is not None:
+        return str(call.text)
+    return f"{call.function}({call.argument or '*'})"
+
+
+def tree(node: n.Node, depth: int = 0) -> Iterator[str]:
+    """An expression as lines, inputs below and indented."""
+    yield "  " * depth + title(node)
+    for below in node.inputs:
+        yield from tree(below, depth + 1)

@@ -1,0 +1,49 @@
+"""viewkeeper verify: views computed anew and compared with what is stored."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import print_object, print_rows
+
+if TYPE_CHECKING:
+    from viewkeeper.transaction.verification import Certificate, Checked
+
+DIFFERENT = 3
+"""The exit code when a view is not what its query says."""
+
+
+@click.command(short_help="Compute views anew and compare.")
+@click.argument("view", required=False)
+@click.pass_context
+def verify(ctx: click.Context, view: str | None) -> None:
+    """Computes VIEW (or every materialized view) anew and compares it with what is stored.
+
+    Prints the certificate, or the rows that differ; exit code 3 if any do.
+    """
+    options: Options = ctx.obj
+    with options.open() as db:
+        certificate = db.verify(view)
+    if options.form == "json":
+        views = [{"name": view.name, **_facts(view), **_rows_apart(view)} for view in certificate.views]
+        print_object({**_facts(certificate), "views": views})
+    elif options.form == "csv":
+        rows = [[view.name, *_facts(view).values()] for view in certificate.views]
+        print_rows(("view", "equal", "epoch", "rows", "checksum"), rows, options.form)
+    else:
+        sys.stdout.write(str(certificate).rstrip("\n") + "\n")
+    if not certificate.equal:
+        ctx.exit(DIFFERENT)
+
+
+def _facts(found: Certificate | Checked) -> dict[str, Any]:
+    return {"equal": found.equal, "epoch": found.epoch, "rows": found.rows, "checksum": found.checksum}
+
+
+def _rows_apart(view: Checked) -> dict[str, Any]:
+    """Rows that should be stored and are not, and the other way round (some of them, if there are many)."""
+    return {"missing": [list(row) for row in view.missing], "extra": [list(row) for row in view.extra]}

@@ -1,0 +1,57 @@
+"""Differentiation: one switch over the operators, and the contract that every law keeps.
+
+The change of an expression has the expression's own columns and is signed. Relations that did not change make their
+terms vanish (partial differencing): `change` is None where nothing can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Numbers
+from viewkeeper.delta import aggregate, exists, inner_join, linear, outer_join, rowwise, set_operations, windows
+from viewkeeper.delta.laws import Laws
+
+Law = Callable[[Laws, Any], n.Node | None]
+
+LAWS: dict[type[n.Node], Law] = {
+    n.Scan: linear.scan,
+    n.Rows: linear.rows,
+    n.Project: linear.project,
+    n.Filter: linear.select,
+    n.Generate: linear.generate,
+    n.Union: linear.union,
+    n.Join: inner_join.change,
+    n.Outer: outer_join.change,
+    n.Exists: exists.change,
+    n.Distinct: rowwise.distinct,
+    n.Monus: set_operations.monus,
+    n.Least: set_operations.least,
+    n.Aggregate: aggregate.change,
+    n.Window: windows.window,
+    n.Top: windows.top,
+}
+
+
+class Differentiation(Laws):
+    """The laws, applied for a given set of changed relations."""
+
+    def __init__(self, changed: Collection[str], numbers: Numbers) -> None:
+        super().__init__(frozenset(changed), numbers)
+
+    def change(self, node: n.Node) -> n.Node | None:
+        """δ of an expression; None if none of its relations changed."""
+        if not any(scan.relation in self.changed for scan in n.scans(node)):
+            return None
+        result = LAWS[type(node)](self, node)
+        if result is not None:
+            assert result.outputs == node.outputs, f"the law of {type(node).__name__} changes the columns"
+            assert n.is_change(result), f"the law of {type(node).__name__} gives no change"
+        return result
+
+
+def differentiate(node: n.Node, changed: Collection[str]) -> n.Node | None:
+    """The change of a query when some of its relations change."""
+    return Differentiation(changed, Numbers(n.highest(node) + 100_000)).change(node)

@@ -1,0 +1,45 @@
+"""Semi and anti join (EXISTS, IN, NOT IN ...). Linear on the left, keyed on the right; no state of its own.
+
+δ(S ⋉ T) = (δS ⋉ T@new)  ⊎  (S@old ⋉K ⋉ T@new ⋉K) − (S@old ⋉K ⋉ T@old ⋉K)        K = the join keys of δT
+
+and the same with ▷ for ⋉. Without an equality, the rows of S that some row of δT meets take the place of S ⋉ K, and
+all of T is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.delta.laws import Laws, net, once, sum_of
+
+
+def change(laws: Laws, node: n.Exists) -> n.Node | None:
+    """The left side's term, and the term of the keys that changed on the right."""
+    left, right = laws.change(node.left), laws.change(node.right)
+    terms: list[n.Node] = []
+    if left is not None:
+        careful = any(condition.raises for condition in node.conditions)
+        terms.append(replace(node, left=net(left) if careful else left, right=laws.new(node.right)))
+    if right is not None:
+        ours, theirs, (mine, yours) = both_sides(laws, node, once(right))
+        states = n.Equality(mine, yours)
+        terms.append(n.Signed(n.Exists(ours, theirs, (*node.equalities, states), node.conditions, node.negated), mine))
+    return sum_of(laws, terms, node.outputs)
+
+
+def both_sides(
+    laws: Laws, node: n.Exists | n.Outer, right: n.Node
+) -> tuple[n.Node, n.Node, tuple[Attribute, Attribute]]:
+    """S@old ⋉ K in both states and T ⋉ K in both states, with the columns that say which state a row is in."""
+    before_left, before_right = laws.old(node.left), laws.old(node.right)
+    if node.equalities:
+        keys = tuple((equality.left, equality.right) for equality in node.equalities)
+        before_left = n.Restrict(before_left, right, keys)
+        before_right = n.Restrict(before_right, right, tuple((key, key) for _, key in keys))
+    else:
+        before_left = n.Exists(before_left, right, (), node.conditions)
+    ours, mine = laws.side_by_side(before_left, None)
+    theirs, yours = laws.side_by_side(before_right, right)
+    return ours, theirs, (mine, yours)

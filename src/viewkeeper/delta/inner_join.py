@@ -1,0 +1,31 @@
+"""Inner and cross join. Bilinear; no state of its own (old and new sides come from the store).
+
+δ(S1 ⋈ ... ⋈ Sn) = ⊎ over i of  S1@new ⋈ ... ⋈ S(i-1)@new ⋈ δSi ⋈ S(i+1)@old ⋈ ... ⋈ Sn@old
+
+Only the terms whose δ is not empty are there. A pair of a new row and an old one may stand in two terms that cancel;
+conditions that can raise are therefore tested on the net of all terms.
+"""
+
+from __future__ import annotations
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import conjunction
+from viewkeeper.delta.laws import Laws, net, sum_of
+
+
+def change(laws: Laws, node: n.Join) -> n.Node | None:
+    """The telescope."""
+    careful = tuple(condition for condition in node.conditions if condition.raises)
+    plain = tuple(condition for condition in node.conditions if not condition.raises)
+    terms: list[n.Node] = []
+    for index, part in enumerate(node.inputs):
+        changed = laws.change(part)
+        if changed is None:
+            continue
+        before = tuple(laws.new(other) for other in node.inputs[:index])
+        after = tuple(laws.old(other) for other in node.inputs[index + 1 :])
+        terms.append(n.Join((*before, changed, *after), node.equalities, plain))
+    total = sum_of(laws, terms, node.outputs)
+    if total is None or not careful:
+        return total
+    return n.Filter(net(total), conjunction(careful))

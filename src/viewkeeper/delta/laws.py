@@ -1,0 +1,76 @@
+"""What all laws share: the two states of an expression, keys, and two states side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Numbers, column
+from viewkeeper.algebra.types import Type
+
+Keys = tuple[tuple[Attribute, Attribute], ...]
+"""Pairs of a column of an expression and the column of the keys it is compared with."""
+
+
+class Laws:
+    """What a law may ask for."""
+
+    def __init__(self, changed: frozenset[str], numbers: Numbers) -> None:
+        self.changed = changed
+        self.numbers = numbers
+
+    def change(self, node: n.Node) -> n.Node | None:
+        """δ of an expression; None if nothing in it can change."""
+        raise NotImplementedError
+
+    def old(self, node: n.Node) -> n.Node:
+        """S@old."""
+        return n.at(node, n.OLD)
+
+    def new(self, node: n.Node) -> n.Node:
+        """S@new."""
+        return n.at(node, n.NEW)
+
+    def side_by_side(self, before: n.Node, change: n.Node | None) -> tuple[n.Node, Attribute]:
+        """S in both states, from S@old and δS (none: the same in both), and the column that says which."""
+        state = self.numbers.attribute("state", Type("int"), nullable=False)
+        return n.Both(before, change if change is not None else n.Rows(before.outputs, ()), state), state
+
+    def touched(self, node: n.Node, change: n.Node, keys: Sequence[Attribute]) -> tuple[n.Node, Attribute]:
+        """S ⋉ K in both states, where K are the values of `keys` in δS. S@new ⋉ K is (S@old ⋉ K) ⊎ δS."""
+        usable = [key for key in keys if not key.type.has_map()]
+        before = self.old(node)
+        if usable:
+            before = n.Restrict(before, change, tuple((key, key) for key in usable))
+        return self.side_by_side(before, change)
+
+
+def once(change: n.Node) -> n.Node:
+    """A change that is about to be used twice; what a transaction holds anyway is not computed again."""
+    return change if isinstance(change, (n.Scan, n.Once)) else n.Once(change)
+
+
+def net(change: n.Node) -> n.Node:
+    """A change without rows that cancel, so that nothing is computed for rows that are not there."""
+    return change if is_net(change) else n.Net(change)
+
+
+def is_net(change: n.Node) -> bool:
+    """Whether no row can stand in a change twice."""
+    if isinstance(change, (n.Scan, n.Net)):
+        return True
+    return isinstance(change, (n.Filter, n.Once)) and is_net(change.input)
+
+
+def keys_of(change: n.Node, keys: Sequence[Attribute], names: Sequence[Attribute]) -> n.Node:
+    """The values of some columns in a change, under given names."""
+    return n.Project(change, tuple((name, column(key)) for name, key in zip(names, keys, strict=True)))
+
+
+def sum_of(laws: Laws, terms: Sequence[n.Node], outputs: tuple[Attribute, ...]) -> n.Node | None:
+    """The union of the terms that are left, under the columns of the expression; None if there are none."""
+    if not terms:
+        return None
+    if len(terms) == 1 and terms[0].outputs == outputs:
+        return terms[0]
+    return n.Union(tuple(terms), outputs)

@@ -1,0 +1,521 @@
+"""Algebra to frames, one function per operator.
+
+Everything but a change is lowered to plain rows, duplicates repeated, so that an operator above is what the engine
+itself would do. A change carries `_weight`; only operators that are linear in it stand above one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.engine.bags import consolidated, grouped_sums
+from viewkeeper.engine.engine import Engine
+from viewkeeper.engine.lowered import Binding, Lowered, Reader, distinct_rows, keys_of
+
+STAGE_ROWS = 200_000
+"""A relation larger than this is worth a query of its own to learn the keys it is read by."""
+
+
+class Lowering:
+    """Lowers expressions that read through one reader."""
+
+    def __init__(self, engine: Engine, reader: Reader) -> None:
+        self.engine = engine
+        self.reader = reader
+        self._kept: dict[n.Node, Lowered] = {}
+
+    def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
+        """An expression as a frame; with a binding, at least the rows that it asks for."""
+        done = _OPERATORS[type(node)](self, node, binding)
+        assert done.outputs == node.outputs, (type(node).__name__, done.outputs, node.outputs)
+        return done
+
+    def given(self, lowered: Lowered) -> n.Node:
+        """An expression that stands for a frame that is already there."""
+        node = n.Once(n.Rows(lowered.outputs, ((Expression((str(len(self._kept)),)),),)))
+        self._kept[node] = lowered
+        return node
+
+    # leaves --------------------------------------------------------------------------------------
+
+    def _scan(self, node: n.Scan, binding: Binding | None) -> Lowered:
+        return self.reader.scan(node, binding)
+
+    def _rows(self, node: n.Rows, binding: Binding | None) -> Lowered:
+        if not node.attributes:
+            return Lowered(self.engine.sql("SELECT 1 AS _vk_one"), ())
+        selects = []
+        for row in node.rows:
+            values = zip(node.attributes, row, strict=True)
+            selects.append("SELECT " + ", ".join(f"CAST({v.sql} AS {a.type.ddl}) AS {a.label}" for a, v in values))
+        frames = [self.engine.sql(_braces(text)) for text in selects]
+        if not frames:
+            return self.nothing(node.outputs)
+        return Lowered(self.engine.union(frames), node.outputs)
+
+    # linear --------------------------------------------------------------------------------------
+
+    def _project(self, node: n.Project, binding: Binding | None) -> Lowered:
+        passed = [(a, e.attribute) for a, e in node.columns if e.attribute is not None]
+        below = self.lower(node.input, binding.reduced(passed) if binding else None)
+        texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
+        if not texts:
+            texts = ["1 AS _vk_one"]
+        frame = below.frame.selectExpr(*texts, *([WEIGHT] if below.weighted else []))
+        known = tuple(table for table in (_renamed(table, passed) for table in below.known) if table is not None)
+        return replace(below, frame=frame, outputs=node.outputs, known=known)
+
+    def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding)
+        return replace(below, frame=below.frame.filter(node.condition.sql))
+
+    def _union(self, node: n.Union, binding: Binding | None) -> Lowered:
+        parts: list[Lowered] = []
+        for branch in node.inputs:
+            pairs = list(zip(node.outputs, branch.outputs, strict=True))
+            parts.append(self.lower(branch, binding.reduced(pairs) if binding else None))
+        weighted = any(part.weighted for part in parts)
+        there = [part for part in parts if not part.empty]
+        if not there:
+            return self.nothing(node.outputs, weighted=weighted)
+        frames = []
+        for part in there:
+            names = [f"{a.label} AS {out.label}" for a, out in zip(part.outputs, node.outputs, strict=True)]
+            weight = [WEIGHT if part.weighted else f"CAST(1 AS BIGINT) AS {WEIGHT}"] if weighted else []
+            frames.append(part.frame.selectExpr(*names, *weight))
+        known: tuple[pa.Table, ...] = ()
+        if len(there) == 1:
+            pairs = list(zip(node.outputs, there[0].outputs, strict=True))
+            known = tuple(t for t in (_renamed(table, pairs) for table in there[0].known) if t is not None)
+        narrow = all(part.narrow for part in there)
+        return Lowered(self.engine.union(frames), node.outputs, weighted, known, narrow)
+
+    def _generate(self, node: n.Generate, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding.kept(node.input.outputs) if binding else None)
+        names = ", ".join(attribute.label for attribute in node.generated)
+        names = f"({names})" if len(node.generated) > 1 else names
+        frame = below.frame.selectExpr(*below.columns, f"{node.text.sql} AS {names}")
+        labels = [attribute.label for attribute in node.outputs]
+        frame = frame.selectExpr(*labels, *([WEIGHT] if below.weighted else []))
+        return replace(below, frame=frame, outputs=node.outputs)
+
+    # joins ---------------------------------------------------------------------------------------
+
+    def _join(self, node: n.Join, binding: Binding | None) -> Lowered:
+        waiting = list(node.inputs)
+        first = _first_input(node, binding)
+        waiting.remove(first)
+        current = self.lower(first, binding.kept(first.outputs) if binding else None)
+        weighted = current.weighted or any(n.is_change(part) for part in waiting)
+        equalities, conditions = list(node.equalities), list(node.conditions)
+        while waiting:
+            if current.empty:
+                return self.nothing(node.outputs, weighted=weighted)
+            following, pairs = self._next_input(current, waiting, equalities)
+            waiting.remove(following)
+            equalities = [e for e in equalities if e not in [pair for pair, _, _ in pairs]]
+            current, other = self._beside(current, following, pairs, binding)
+            current = self._joined(current, other, [equality for equality, _, _ in pairs])
+            ready = [c for c in conditions if set(c.attributes) <= set(current.outputs)]
+            conditions = [c for c in conditions if c not in ready]
+            if ready:
+                current = replace(current, frame=current.frame.filter(conjunction(tuple(ready)).sql))
+        rest = (*(_same(e) for e in equalities), *conditions)
+        if rest:
+            current = replace(current, frame=current.frame.filter(conjunction(rest).sql))
+        columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
+        return replace(current, frame=current.frame.selectExpr(*columns), outputs=node.outputs)
+
+    def _next_input(
+        self, current: Lowered, waiting: list[n.Node], equalities: list[n.Equality]
+    ) -> tuple[n.Node, list[tuple[n.Equality, Attribute, Attribute]]]:
+        """The input to join next: one that an equality leads to, by keys the driver has or a small one first."""
+        best: tuple[tuple[int, int, int], n.Node, list[tuple[n.Equality, Attribute, Attribute]]] | None = None
+        for index, part in enumerate(waiting):
+            pairs = _pairs(equalities, current.outputs, part.outputs)
+            known = bool(pairs) and keys_of(current, [ours for _, ours, _ in pairs]) is not None
+            size = self._size(part) if current.narrow else 0
+            rank = (0 if pairs else 1, size if not known else 0, index)
+            if best is None or rank < best[0]:
+                best = (rank, part, pairs)
+        assert best is not None
+        return best[1], best[2]
+
+    def _size(self, node: n.Node) -> int:
+        return max((self.reader.size(scan) for scan in n.scans(node)), default=0)
+
+    def _beside(
+        self,
+        current: Lowered,
+        following: n.Node,
+        pairs: list[tuple[n.Equality, Attribute, Attribute]],
+        binding: Binding | None,
+    ) -> tuple[Lowered, Lowered]:
+        """The next input, read by the keys of what is there (sideways information passing)."""
+        given = binding.kept(following.outputs) if binding else None
+        if current.narrow and pairs:
+            ours = [mine for _, mine, _ in pairs]
+            found = keys_of(current, ours)
+            if found is None and self._size(following) > STAGE_ROWS:
+                current = self.reader.keep(current)
+                found = keys_of(current, ours)
+            if found is not None:
+                columns, table = found
+                theirs = {mine: yours for _, mine, yours in pairs}
+                labelled = table.rename_columns([theirs[column].label for column in columns])
+                given = Binding(tuple(theirs[column] for column in columns), labelled)
+        return current, self.lower(following, given)
+
+    def _joined(self, left: Lowered, right: Lowered, equalities: list[n.Equality]) -> Lowered:
+        assert not (left.weighted and right.weighted), "two changes are never joined"
+        weighted = left.weighted or right.weighted
+        outputs = (*left.outputs, *right.outputs)
+        if left.empty or right.empty:
+            return self.nothing(outputs, weighted=weighted)
+        if equalities:
+            condition = conjunction(tuple(_same(equality) for equality in equalities)).sql
+            frame = left.frame.join(right.frame, F.expr(condition), "inner")
+        else:
+            frame = left.frame.crossJoin(right.frame)
+        narrow = left.narrow or right.narrow
+        known = tuple(_spread(table, equalities) for table in (*left.known, *right.known))
+        return Lowered(frame, outputs, weighted, known, narrow)
+
+    def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
+        padded = {inner for _, inner in node.padded}
+        free = [a for a in node.left.outputs if a not in padded]
+        left = self.lower(node.left, binding.kept(free) if binding else None)
+        if left.empty and not node.full:
+            return self.nothing(node.outputs, weighted=left.weighted)
+        right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
+        condition = _condition(node.equalities, node.conditions)
+        frame = left.frame.join(right.frame, F.expr(condition), "full" if node.full else "left")
+        renamed = {inner: outer for outer, inner in node.padded}
+        both = (*node.left.outputs, *node.right.outputs)
+        weight = [WEIGHT] if left.weighted else []
+        frame = frame.selectExpr(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight)
+        known = () if node.full else left.known
+        return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full)
+
+    def _exists(self, node: n.Exists, binding: Binding | None) -> Lowered:
+        left = self.lower(node.left, binding)
+        if left.empty:
+            return left
+        right = self._partner(left, node.right, node.equalities)
+        how = "left_anti" if node.negated else "left_semi"
+        condition = _condition(node.equalities, node.conditions)
+        return replace(left, frame=left.frame.join(right.frame, F.expr(condition), how))
+
+    def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
+        """The right side of a join that keeps the left, read by the left side's keys where they are known."""
+        if not left.narrow or not equalities:
+            return self.lower(right)
+        found = keys_of(left, [e.left for e in equalities])
+        if found is None:
+            return self.lower(right)
+        theirs = {e.left: e.right for e in equalities}
+        labelled = found[1].rename_columns([theirs[column].label for column in found[0]])
+        return self.lower(right, Binding(tuple(theirs[column] for column in found[0]), labelled))
+
+    # by row --------------------------------------------------------------------------------------
+
+    def _distinct(self, node: n.Distinct, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding)
+        return replace(below, frame=below.frame.distinct())
+
+    def _monus(self, node: n.Monus, binding: Binding | None) -> Lowered:
+        return self._counted(node, binding, "_vk_l - _vk_r")
+
+    def _least(self, node: n.Least, binding: Binding | None) -> Lowered:
+        return self._counted(node, binding, "CASE WHEN _vk_l < _vk_r THEN _vk_l ELSE _vk_r END")
+
+    def _counted(self, node: n.Monus | n.Least, binding: Binding | None, copies: str) -> Lowered:
+        """Rows with as many copies as an expression of their numbers on the left and on the right says."""
+        frames = []
+        for side, counts in ((node.left, "1 AS _vk_a, 0 AS _vk_b"), (node.right, "0 AS _vk_a, 1 AS _vk_b")):
+            pairs = list(zip(node.outputs, side.outputs, strict=True))
+            below = self.lower(side, binding.reduced(pairs) if binding else None)
+            names = [f"{a.label} AS {out.label}" for out, a in pairs]
+            frames.append(below.frame.selectExpr(*names, *counts.split(", ")))
+        labels = [a.label for a in node.outputs]
+        sums = [F.expr("sum(_vk_a)").alias("_vk_l"), F.expr("sum(_vk_b)").alias("_vk_r")]
+        total = self.engine.union(frames).groupBy(*labels).agg(*sums)
+        total = total.selectExpr(*labels, f"CAST({copies} AS INT) AS _vk_n").filter("_vk_n > 0")
+        frame = total.selectExpr(*labels, "explode(array_repeat(1, _vk_n)) AS _vk_copy").selectExpr(*labels)
+        return Lowered(frame, node.outputs)
+
+    # by group, partition, order --------------------------------------------------------------------
+
+    def _aggregate(self, node: n.Aggregate, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding.kept(node.groups) if binding else None)
+        calls = [F.expr(call_text(call)).alias(call.output.label) for call in node.calls]
+        labels = [a.label for a in node.groups]
+        if calls:
+            frame = below.frame.groupBy(*labels).agg(*calls) if labels else below.frame.agg(*calls)
+        else:
+            frame = below.frame.select(*labels).distinct()
+        frame = frame.selectExpr(*[a.label for a in node.outputs])
+        known = tuple(t for t in (_only(table, node.groups) for table in below.known) if t is not None)
+        return Lowered(frame, node.outputs, False, known, below.narrow)
+
+    def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding.kept(node.partition) if binding else None)
+        texts = []
+        for call in node.calls:
+            keys = list(node.order)
+            if call.tie_break:
+                keys += whole_row(node.input.outputs, node.partition, node.order)
+            texts.append(
+                f"{call.text.sql} OVER ({_window_text(node.partition, keys, call.frame)}) AS {call.output.label}"
+            )
+        return replace(below, frame=below.frame.selectExpr(*below.columns, *texts), outputs=node.outputs)
+
+    def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding.kept(node.partition) if binding else None)
+        keys = [*node.order, *whole_row(node.input.outputs, node.partition, node.order)]
+        if not node.partition:
+            frame = below.frame.orderBy(*[_sort_column(key) for key in keys])
+            if node.offset:
+                frame = frame.offset(node.offset)
+            if node.limit is not None:
+                frame = frame.limit(node.limit)
+            return replace(below, frame=frame)
+        number = f"row_number() OVER ({_window_text(node.partition, keys, '')}) AS _vk_rank"
+        frame = below.frame.selectExpr(*below.columns, number).filter(f"_vk_rank > {node.offset}")
+        if node.limit is not None:
+            frame = frame.filter(f"_vk_rank <= {node.offset + node.limit}")
+        return replace(below, frame=frame.selectExpr(*below.columns))
+
+    # changes -------------------------------------------------------------------------------------
+
+    def _negate(self, node: n.Negate, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding)
+        labels = [a.label for a in below.outputs]
+        weight = f"-{WEIGHT}" if below.weighted else "CAST(-1 AS BIGINT)"
+        return replace(below, frame=below.frame.selectExpr(*labels, f"{weight} AS {WEIGHT}"), weighted=True)
+
+    def _net(self, node: n.Net, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding)
+        return replace(below, frame=consolidated(below.frame, _schema(below.outputs), guarded=True))
+
+    def _once(self, node: n.Once, binding: Binding | None) -> Lowered:
+        if node not in self._kept:
+            self._kept[node] = self.reader.keep(self.lower(node.input))
+        return self._kept[node]
+
+    def _restrict(self, node: n.Restrict, binding: Binding | None) -> Lowered:
+        keys = self.lower(node.right)
+        if keys.empty:
+            return self.nothing(node.outputs, weighted=n.is_change(node.left))
+        ours = {theirs: mine for mine, theirs in node.on}
+        found = keys_of(keys, [theirs for _, theirs in node.on])
+        given = None
+        if found is not None:
+            table = found[1].rename_columns([ours[column].label for column in found[0]])
+            given = Binding(tuple(ours[column] for column in found[0]), table)
+        below = self.lower(node.left, given)
+        if below.empty:
+            return below
+        if not node.on:
+            return below
+        names = [f"{theirs.label} AS _vk_k{i}" for i, (_, theirs) in enumerate(node.on)]
+        right = keys.frame.selectExpr(*names).distinct()
+        condition = " AND ".join(f"{mine.label} <=> _vk_k{i}" for i, (mine, _) in enumerate(node.on))
+        frame = below.frame.join(F.broadcast(right), F.expr(condition), "left_semi")
+        known = (*below.known, given.table) if given is not None else below.known
+        return replace(below, frame=frame, known=known, narrow=True)
+
+    def _both(self, node: n.Both, binding: Binding | None) -> Lowered:
+        before, change = self.lower(node.left), self.lower(node.right)
+        assert not before.weighted
+        assert change.weighted or change.empty
+        labels = [a.label for a in before.outputs]
+        theirs = [f"{a.label} AS {label}" for a, label in zip(change.outputs, labels, strict=True)]
+        frames = []
+        if not before.empty:
+            frames.append(before.frame.selectExpr(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n"))
+        if not change.empty:
+            frames.append(change.frame.selectExpr(*theirs, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n"))
+        if not frames:
+            return self.nothing(node.outputs)
+        schema = _schema(before.outputs)
+        total = grouped_sums(self.engine.union(frames), schema, ("_vk_o", "_vk_n"))
+        copies = "concat(array_repeat(0, CAST(_vk_so AS INT)), array_repeat(1, CAST(greatest(_vk_sn, 0) AS INT)))"
+        frame = total.selectExpr(*labels, f"explode({copies}) AS {node.state.label}")
+        return Lowered(frame, node.outputs, False, _common(before, change), True)
+
+    def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input)
+        labels = [a.label for a in node.outputs]
+        weight = f"CASE WHEN {node.state.label} = 1 THEN CAST(1 AS BIGINT) ELSE CAST(-1 AS BIGINT) END AS {WEIGHT}"
+        frame = below.frame.selectExpr(*labels, weight)
+        return Lowered(frame, node.outputs, True, below.known, True, below.empty)
+
+    # help ----------------------------------------------------------------------------------------
+
+    def nothing(self, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """A frame of no rows."""
+        schema = _schema(outputs)
+        extra = f"{WEIGHT} bigint" if weighted else ""
+        table = (schema.signed_arrow if weighted else schema.arrow).empty_table()
+        if not outputs and not weighted:
+            return Lowered(self.engine.sql("SELECT 1 AS _vk_one WHERE false"), (), empty=True)
+        return Lowered(self.engine.arrow(table, schema, extra), outputs, weighted, (), True, True)
+
+
+def call_text(call: n.Call) -> str:
+    """The engine text of an aggregate over plain rows."""
+    if call.text is not None:
+        return call.text.sql
+    if call.argument is None:
+        return "count(1)"
+    argument = call.argument.label
+    if call.function == "sum":
+        if call.argument.type.is_integer:
+            argument = f"CAST({argument} AS DECIMAL(20,0))"
+        return f"CAST(sum({argument}) AS {call.output.type.ddl})"
+    return f"{call.function}({argument})"
+
+
+def whole_row(
+    outputs: tuple[Attribute, ...], partition: tuple[Attribute, ...], order: tuple[n.Order, ...]
+) -> list[n.Order]:
+    """The rest of a row as order keys, so that ties are broken the same way every time."""
+    used = {*partition, *(key.attribute for key in order)}
+    return [n.Order(a) for a in outputs if a not in used and not a.type.has_map()]
+
+
+def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
+    """Where to begin a join: with the change, else with what is bound, else as written."""
+    for part in node.inputs:
+        if n.is_change(part):
+            return part
+    if binding is not None:
+        return max(node.inputs, key=lambda part: sum(column in part.outputs for column in binding.columns))
+    return node.inputs[0]
+
+
+def _pairs(
+    equalities: list[n.Equality], ours: tuple[Attribute, ...], theirs: tuple[Attribute, ...]
+) -> list[tuple[n.Equality, Attribute, Attribute]]:
+    """The equalities between two sets of columns, each with the column of either side."""
+    found = []
+    for equality in equalities:
+        if equality.left in ours and equality.right in theirs:
+            found.append((equality, equality.left, equality.right))
+        elif equality.right in ours and equality.left in theirs:
+            found.append((equality, equality.right, equality.left))
+    return found
+
+
+def _same(equality: n.Equality) -> Expression:
+    return Expression((equality.left, " <=> " if equality.null_safe else " = ", equality.right), raises=False)
+
+
+def _condition(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...]) -> str:
+    return conjunction((*(_same(equality) for equality in equalities), *conditions)).sql
+
+
+def _window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:
+    parts = []
+    if partition:
+        parts.append("PARTITION BY " + ", ".join(a.label for a in partition))
+    if order:
+        parts.append("ORDER BY " + ", ".join(_order_text(key) for key in order))
+    if frame:
+        parts.append(frame)
+    return " ".join(parts)
+
+
+def _order_text(key: n.Order) -> str:
+    nulls = "NULLS FIRST" if key.nulls_first else "NULLS LAST"
+    return f"{key.attribute.label} {'DESC' if key.descending else 'ASC'} {nulls}"
+
+
+def _sort_column(key: n.Order) -> Any:
+    column = F.col(key.attribute.label)
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
+
+
+def _schema(outputs: tuple[Attribute, ...]) -> Schema:
+    return Schema(tuple(Column(a.label, a.type) for a in outputs))
+
+
+def _renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Table | None:
+    """A known table under new labels: each pair is the new attribute and the one it carries."""
+    kept = [(new, old) for new, old in pairs if old.label in table.column_names]
+    if not kept:
+        return None
+    return pa.table([table.column(old.label) for _, old in kept], names=[new.label for new, _ in kept])
+
+
+def _spread(table: pa.Table, equalities: list[n.Equality]) -> pa.Table:
+    """A known table with the columns that an inner join makes equal to one of its own."""
+    for equality in equalities:
+        for mine, other in ((equality.left, equality.right), (equality.right, equality.left)):
+            if mine.label in table.column_names and other.label not in table.column_names and mine.type == other.type:
+                table = table.append_column(other.label, table.column(mine.label))
+    return table
+
+
+def _only(table: pa.Table, attributes: tuple[Attribute, ...]) -> pa.Table | None:
+    return _renamed(table, [(a, a) for a in attributes])
+
+
+def _common(before: Lowered, change: Lowered) -> tuple[pa.Table, ...]:
+    """What is known of rows that come from either of two frames with the same columns."""
+    both: list[pa.Table] = []
+    for ours in before.known:
+        for theirs in change.known:
+            pairs = [
+                (a, b)
+                for a, b in zip(before.outputs, change.outputs, strict=True)
+                if a.label in ours.column_names and b.label in theirs.column_names
+            ]
+            if pairs:
+                names = [a.label for a, _ in pairs]
+                more = theirs.select([b.label for _, b in pairs]).rename_columns(names)
+                mine = ours.select(names)
+                if mine.schema.equals(more.schema):
+                    both.append(distinct_rows(pa.concat_tables([mine, more])))
+    return tuple(both)
+
+
+def _braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+_OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {
+    n.Scan: Lowering._scan,
+    n.Rows: Lowering._rows,
+    n.Project: Lowering._project,
+    n.Filter: Lowering._filter,
+    n.Join: Lowering._join,
+    n.Outer: Lowering._outer,
+    n.Exists: Lowering._exists,
+    n.Union: Lowering._union,
+    n.Distinct: Lowering._distinct,
+    n.Monus: Lowering._monus,
+    n.Least: Lowering._least,
+    n.Aggregate: Lowering._aggregate,
+    n.Window: Lowering._window,
+    n.Top: Lowering._top,
+    n.Generate: Lowering._generate,
+    n.Negate: Lowering._negate,
+    n.Net: Lowering._net,
+    n.Once: Lowering._once,
+    n.Restrict: Lowering._restrict,
+    n.Both: Lowering._both,
+    n.Signed: Lowering._signed,
+}
+"""The one place that says how each operator is lowered."""

@@ -1,0 +1,1 @@
+"""How a view is kept: auxiliary relations, the order of propagation, incremental or full, and why."""

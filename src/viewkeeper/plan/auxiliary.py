@@ -1,0 +1,100 @@
+"""Auxiliary relations: group-bys inside a view, kept as hidden relations of their own.
+
+A group-by whose contents are stored is maintained from them and the change alone. The view then reads the stored
+group-by in its place. A semi or anti join whose right side is not laid out by the join key gets one as well: the keys
+that are there, with their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.types import Type
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """A hidden relation: what it holds, and the scan that stands for it."""
+
+    node: n.Aggregate
+    scan: n.Scan
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns when it is stored."""
+        return self.scan.stored_names
+
+
+@dataclass(frozen=True)
+class Split:
+    """A query over auxiliary relations, and those relations, each only over relations before it."""
+
+    node: n.Node
+    auxiliaries: tuple[Auxiliary, ...]
+
+
+def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Scan], str | None]) -> Split:
+    """Puts every group-by of a query aside. `first_column` names the column a relation is sorted by."""
+    numbers = Numbers(n.highest(node) + 1_000)
+    found: list[Auxiliary] = []
+
+    def aside(part: n.Node) -> n.Node:
+        if isinstance(part, n.Exists) and not part.conditions and part.equalities:
+            part = _by_key(part, numbers, first_column)
+            if isinstance(part.right, n.Aggregate):
+                part = replace(part, right=aside(part.right))
+            return part
+        if not isinstance(part, n.Aggregate) or not part.calls:
+            return part
+        whole = complete(part, numbers)
+        number = len(found) + 1
+        names = tuple(f"k{i}" for i in range(len(whole.groups))) + tuple(f"v{i}" for i in range(len(whole.calls)))
+        scan = n.Scan(new_id(), f"group-by {number}", whole.outputs, n.NEW, names)
+        found.append(Auxiliary(whole, scan))
+        return replace(scan, attributes=part.outputs, columns=names[: len(part.outputs)])
+
+    return Split(n.transform(node, aside), tuple(found))
+
+
+def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
+    """The group-by with the counts that its laws need: of rows, and of values that are not NULL per sum."""
+    if any(call.text is not None for call in node.calls):
+        return node
+    calls = list(node.calls)
+    wanted: list[Attribute | None] = [None]
+    wanted += [call.argument for call in calls if call.function == "sum" and call.argument and call.argument.nullable]
+    for argument in dict.fromkeys(wanted):
+        if not any(call.function == "count" and call.argument == argument for call in calls):
+            name = "rows" if argument is None else f"values of {argument.name}"
+            output = numbers.attribute(name, Type("bigint"), nullable=False)
+            calls.append(n.Call(output, "count", argument))
+    return replace(node, calls=tuple(calls))
+
+
+def _by_key(node: n.Exists, numbers: Numbers, first_column: Callable[[n.Scan], str | None]) -> n.Exists:
+    """A semi or anti join against the different keys of its right side, unless they can be read by key already."""
+    keys = tuple(dict.fromkeys(equality.right for equality in node.equalities))
+    if isinstance(node.right, (n.Aggregate, n.Distinct)) or leads_to_sorted(node.right, keys, first_column):
+        return node
+    rows = n.Call(numbers.attribute("rows", Type("bigint"), nullable=False), "count")
+    return replace(node, right=n.Aggregate(node.right, keys, (rows,)))
+
+
+def leads_to_sorted(node: n.Node, keys: tuple[Attribute, ...], first_column: Callable[[n.Scan], str | None]) -> bool:
+    """Whether keys of an expression reach a stored relation that is sorted by one of them."""
+    match node:
+        case n.Scan():
+            first = first_column(node)
+            return first is not None and any(key.name.lower() == first.lower() for key in keys if key in node.outputs)
+        case n.Project():
+            below = tuple(e.attribute for a, e in node.columns if a in keys and e.attribute is not None)
+            return leads_to_sorted(node.input, below, first_column)
+        case n.Filter() | n.Generate():
+            return leads_to_sorted(node.input, keys, first_column)
+        case n.Join() | n.Exists() | n.Outer():
+            return any(leads_to_sorted(part, keys, first_column) for part in node.inputs[:1])
+        case _:
+            return False

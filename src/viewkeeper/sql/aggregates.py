@@ -1,0 +1,89 @@
+"""GROUP BY: group keys and arguments are computed below an Aggregate, the values of the calls above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute, Expression, column
+from viewkeeper.algebra.nodes import Aggregate, Call, Node, Project, map_attributes
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql.aggregate_calls import take_apart
+from viewkeeper.sql.context import Context, passed_on
+from viewkeeper.sql.placing import Placing
+from viewkeeper.sql.recipes import Needed, Plan, recipe
+
+BIGINT = Type("bigint")
+
+
+class Aggregation:
+    """One GROUP BY: first what rows must give (`prepare`), then the aggregate itself (`aggregate`)."""
+
+    def __init__(self, context: Context, placing: Placing, groups: Sequence[exp.Expr], calls: Sequence[exp.Expr]) -> None:
+        self.context = context
+        self.placing = placing
+        self.groups = list(groups)
+        self.calls = list(calls)
+        self.recipes = [recipe(context, take_apart(call)) for call in calls]
+        self.keys: list[Attribute] = []
+        self.plans: list[Plan] = []
+
+    def prepare(self, node: Node) -> Node:
+        """The rows with their keys and the values that the calls need."""
+        wanted: list[tuple[str, Expression]] = []
+        for bound in (*self.groups, *(value for one in self.recipes for value in one.values)):
+            node, expression = self.placing.value(node, bound)
+            wanted.append(("key" if len(wanted) < len(self.groups) else "value", expression))
+        node, made = self.context.extend(node, wanted)
+        self.keys = made[: len(self.groups)]
+        for key, bound in zip(self.keys, self.groups, strict=True):
+            if key.type.has_map():
+                self.context.refuse("rows cannot be grouped by a MAP: it has no equality", bound, "group by map_entries")
+        rest = made[len(self.groups) :]
+        for one in self.recipes:
+            self.plans.append(one.plan(rest[: len(one.values)]))
+            rest = rest[len(one.values) :]
+        return node
+
+    def aggregate(
+        self, node: Node, keys: Sequence[Attribute], *, whole: bool, renamed: Mapping[Attribute, Attribute] | None = None
+    ) -> tuple[Node, list[Attribute]]:
+        """The aggregate over prepared rows (or a renamed copy of them), and the attribute of each call's value."""
+        made = self._calls()
+        calls = tuple(map_attributes(tuple(made.values()), lambda a: (renamed or {}).get(a, a)))
+        used = [a for call in calls for a in _attributes(call)]
+        below = Project(node, passed_on((*keys, *used)))
+        grouped = Aggregate(below, tuple(dict.fromkeys(keys)), calls, whole)
+        results = [plan.result([made[need].output for need in plan.calls]) for plan in self.plans]
+        named = [("value", result) for result in results]
+        if all(result.attribute is not None for result in results):
+            return grouped, [result.attribute for result in results if result.attribute is not None]
+        node = self.context.project(grouped, [*(("key", column(k)) for k in grouped.groups), *named])
+        return node, list(node.outputs[len(grouped.groups) :])
+
+    def _calls(self) -> dict[Needed, Call]:
+        """One call for each that is needed; equal ones are made once."""
+        needed = list(dict.fromkeys(need for plan in self.plans for need in plan.calls))
+        places = {need: at for plan, at in zip(self.plans, self.calls, strict=True) for need in plan.calls}
+        texts = [need for need in needed if need.text is not None]
+        kinds = self.context.types([need.text for need in texts if need.text], [places[need] for need in texts]) if texts else []
+        known = dict(zip(texts, kinds, strict=True))
+        return {need: Call(self._output(need, known), need.function, need.argument, need.text) for need in needed}
+
+    def _output(self, need: Needed, known: dict[Needed, Type]) -> Attribute:
+        numbers = self.context.numbers
+        if need.text is not None:
+            return numbers.attribute(need.function, known[need])
+        if need.function == "count":
+            return numbers.attribute("count", BIGINT, nullable=False)
+        assert need.argument is not None
+        kind = need.argument.type
+        if need.function == "sum":
+            return numbers.attribute("sum", Type("decimal", 38, 0 if kind.is_integer else kind.scale))
+        return numbers.attribute(need.function, kind)
+
+
+def _attributes(need: Call) -> list[Attribute]:
+    found = list(need.text.attributes) if need.text is not None else []
+    return [*found, need.argument] if need.argument is not None else found

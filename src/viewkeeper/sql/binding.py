@@ -1,0 +1,189 @@
+"""Binding: syntax in which every column is an attribute and every subquery waits to be joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql.conditions import unwrapped
+from viewkeeper.sql.context import Context
+from viewkeeper.sql.functions import WITHOUT_BRACKETS, why_not_deterministic
+from viewkeeper.sql.scopes import Scope, Visible, name_parts, unknown
+from viewkeeper.sql.subqueries import Subquery
+
+if TYPE_CHECKING:
+    from viewkeeper.sql.catalog import Query
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_HINTS = {
+    "clock": "store the time in a column when the row is inserted",
+    "random": "store the value in a column when the row is inserted",
+}
+
+Aliases = Mapping[str, exp.Expr]
+Translate = Callable[[exp.Expr, Scope], "Query"]
+
+
+class Binder:
+    """Binds syntax in one scope. `translate` translates the subqueries in it."""
+
+    def __init__(self, context: Context, scope: Scope, translate: Translate) -> None:
+        self.context = context
+        self.scope = scope
+        self.translate = translate
+        self.waiting: list[Subquery] = []
+
+    def bind(self, node: exp.Expr, before: Aliases | None = None, after: Aliases | None = None) -> exp.Expr:
+        """A bound copy. Names are looked for in `before`, then in FROM, then in `after`, then in queries around."""
+        first, last = before or {}, after or {}
+
+        def replaced(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Column):
+                return self._column(part, first, last)
+            found = self._subquery(part, first, last)
+            if found is not None:
+                return found
+            self._check(part)
+            return part
+
+        bound: exp.Expr = node.copy().transform(replaced, copy=False)
+        return bound
+
+    # columns ---------------------------------------------------------------------------------------
+
+    def _column(self, node: exp.Column, first: Aliases, last: Aliases) -> exp.Expr:
+        if isinstance(node.this, exp.Star):
+            self.context.wrong("a * cannot stand here", node, "name the columns")
+        parts = name_parts(node)
+        if parts[0].lower() in first and len(parts) == 1:
+            return _grouped(first[parts[0].lower()])
+        found, rest = self.scope.lookup(parts)
+        if not found and parts[0].lower() in last:
+            return self._fields(_grouped(last[parts[0].lower()]), None, parts[1:], node)
+        scope = self.scope.parent
+        while not found and scope is not None:
+            found, rest = scope.lookup(parts)
+            scope = scope.parent
+        if not found:
+            if len(parts) == 1 and parts[0].lower() in WITHOUT_BRACKETS:
+                self._refuse_function(parts[0], 0, node)
+            raise unknown(self.context, self.scope, node, list(last))
+        attribute = self._only(found, node)
+        return self._fields(self.context.marked(attribute, node), attribute.type, rest, node)
+
+    def _only(self, found: list[Visible], node: exp.Column) -> Attribute:
+        if len({c.attribute for c in found}) > 1:
+            owners = ", ".join(f"{c.qualifier}.{c.name}" if c.qualifier else c.name for c in found)
+            self.context.wrong(f"'{node.name}' is ambiguous: it can be {owners}", node, "write the table before it")
+        return found[0].attribute
+
+    def _fields(self, node: exp.Expr, kind: Type | None, names: list[str] | tuple[str, ...], at: exp.Column) -> exp.Expr:
+        """Fields of a struct: a.b.c."""
+        for name in names:
+            if kind is not None:
+                kind = self._field_type(kind, name, at)
+            node = exp.Dot(this=node, expression=exp.to_identifier(name, quoted=True))
+        return node
+
+    def _field_type(self, kind: Type, name: str, at: exp.Column) -> Type | None:
+        inside = kind.element if kind.name == "array" and kind.element is not None else kind
+        if inside.name == "struct":
+            for field, found in inside.fields:
+                if field.lower() == name.lower():
+                    return Type("array", element=found) if kind.name == "array" else found
+            fields = ", ".join(field for field, _ in inside.fields)
+            self.context.wrong(f"there is no field '{name}' in '{at.sql('spark')}'", at, f"its fields are {fields}")
+        if kind.name == "map":
+            return kind.value
+        raise unknown(self.context, self.scope, at)
+
+    # subqueries ------------------------------------------------------------------------------------
+
+    def _subquery(self, node: exp.Expr, first: Aliases, last: Aliases) -> exp.Expr | None:
+        if isinstance(node, exp.Exists):
+            return self._wait("exists", node.this, node)
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            return self._compared(node.this, node.args["query"], "=", node, first, last)
+        if isinstance(node, exp.In) and len(node.expressions) == 1 and _is_query(node.expressions[0]):
+            return self._compared(node.this, node.expressions[0], "=", node, first, last)
+        if type(node) in _OPERATORS and isinstance(node.expression, (exp.Any, exp.All)):
+            return self._quantified(node, first, last)
+        if isinstance(node, exp.Subquery) or isinstance(node, exp.Query):
+            return self._wait("scalar", node, node)
+        return None
+
+    def _quantified(self, node: exp.Expr, first: Aliases, last: Aliases) -> exp.Expr | None:
+        """op ANY (query) waits; op ALL (query) is NOT (opposite op ANY (query)), also where NULLs leave it open."""
+        right = node.expression
+        if not _is_query(unwrapped(right.this)):
+            return None
+        operator = _OPERATORS[type(node)]
+        if isinstance(right, exp.Any):
+            return self._compared(node.this, right.this, operator, node, first, last)
+        inside = self._compared(node.this, right.this, _OPPOSITE[operator], node, first, last)
+        return exp.Paren(this=exp.Not(this=inside))
+
+    def _compared(
+        self, left: exp.Expr, query: exp.Expr, operator: str, at: exp.Expr, first: Aliases, last: Aliases
+    ) -> exp.Expr:
+        operand = unwrapped(left)
+        operands = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
+        bound = tuple(self.bind(part, first, last) for part in operands)
+        return self._wait("any", query, at, bound, operator)
+
+    def _wait(
+        self, kind: str, query: exp.Expr, at: exp.Expr, operands: tuple[exp.Expr, ...] = (), operator: str = "="
+    ) -> exp.Expr:
+        translated = self.translate(query, self.scope.inner())
+        outputs = translated.node.outputs
+        if kind == "scalar" and len(outputs) != 1:
+            self.context.wrong("a subquery that is a value has one column", at, f"this one has {len(outputs)}")
+        if kind == "any" and len(outputs) != len(operands):
+            self.context.wrong(
+                f"the left side has {len(operands)} values and the subquery {len(outputs)} columns", at, None
+            )
+        self.waiting.append(Subquery(kind, translated.node, outputs, operands, operator, at))
+        return exp.Placeholder(this=str(len(self.waiting) - 1))
+
+    def subquery(self, node: exp.Expr) -> Subquery | None:
+        """The subquery that a piece of bound syntax stands for."""
+        node = unwrapped(node)
+        return self.waiting[int(node.name)] if isinstance(node, exp.Placeholder) else None
+
+    # what is refused -------------------------------------------------------------------------------
+
+    def _check(self, node: exp.Expr) -> None:
+        if isinstance(node, exp.Anonymous):
+            self._refuse_function(node.name, len(node.expressions), node)
+        if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
+            self.context.refuse("a query of a view cannot have parameters", node, "write the value")
+
+    def _refuse_function(self, name: str, arguments: int, node: exp.Expr) -> None:
+        reason = why_not_deterministic(name, arguments)
+        if reason is not None:
+            hint = _HINTS["clock" if "when it runs" in reason else "random"]
+            self.context.refuse(f"{name.lower()}() cannot be maintained: {reason}", node, hint)
+
+
+def _is_query(node: exp.Expr) -> bool:
+    node = unwrapped(node)
+    return isinstance(node, (exp.Query, exp.Subquery))
+
+
+def _grouped(node: exp.Expr) -> exp.Expr:
+    """A copy that can stand anywhere in an expression."""
+    copy = node.copy()
+    simple = isinstance(copy, (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Placeholder))
+    return copy if simple else exp.Paren(this=copy)

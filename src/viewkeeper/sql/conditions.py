@@ -1,0 +1,49 @@
+"""Conditions taken apart: what must be true for a row, one piece at a time."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The conditions that must all be true. NOT (a OR b) is taken apart, and what all branches of an OR share."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.left), *conjuncts(node.right)]
+    if isinstance(node, exp.Not):
+        inside = unwrapped(node.this)
+        if isinstance(inside, exp.Not):
+            return conjuncts(inside.this)
+        if isinstance(inside, exp.Or):
+            return [*conjuncts(exp.Not(this=inside.left)), *conjuncts(exp.Not(this=inside.right))]
+    if isinstance(node, exp.Or):
+        return _factored(node)
+    return [node]
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    """Syntax without the brackets around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _branches(node: exp.Expr) -> list[exp.Expr]:
+    node = unwrapped(node)
+    if isinstance(node, exp.Or):
+        return [*_branches(node.left), *_branches(node.right)]
+    return [node]
+
+
+def _factored(node: exp.Or) -> list[exp.Expr]:
+    """(a AND b) OR (a AND c) is a AND (b OR c): a join condition that all branches repeat can be used."""
+    branches = [conjuncts(branch) for branch in _branches(node)]
+    shared = [one for one in branches[0] if all(one in other for other in branches[1:])]
+    if not shared:
+        return [node]
+    rest = [[one for one in branch if one not in shared] for branch in branches]
+    if not all(rest):
+        return shared
+    left = [exp.paren(exp.and_(*branch, copy=True), copy=False) for branch in rest]
+    return [*shared, exp.or_(*left, copy=True)]

@@ -1,0 +1,208 @@
+"""What one translation shares: the user's text and its places, numbers of attributes, types, and rendering."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn, Protocol
+
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, column
+from viewkeeper.algebra.nodes import Node, Project
+from viewkeeper.algebra.types import Type, parse_type
+from viewkeeper.errors import NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.sql.dialect import place_in, render
+from viewkeeper.sql.equations import Equation
+from viewkeeper.sql.raising import may_raise
+
+
+class Typer(Protocol):
+    """Says what types an engine gives to expressions."""
+
+    def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
+        """Names and types of `SELECT items FROM (typed NULLs as inputs) more`; nothing is run."""
+
+
+class Context:
+    """One translation of one text."""
+
+    def __init__(self, text: str, whole: str, typer: Typer) -> None:
+        self.text = text
+        self.whole = whole
+        self.typer = typer
+        self.numbers = Numbers()
+        prefix = "_vk"
+        while prefix in text:
+            prefix += "k"
+        self._prefix = prefix
+        self._marker = re.compile(rf"{prefix}(\d+)a")
+        self._attributes: dict[int, Attribute] = {}
+
+    # places and refusals ---------------------------------------------------------------------------
+
+    def place(self, node: exp.Expr | None) -> Place | None:
+        """Where a piece of syntax stands in the user's text."""
+        if node is None:
+            return None
+        marks = [part.meta for part in node.walk() if "start" in part.meta]
+        if not marks:
+            return None
+        start = min(mark["start"] for mark in marks)
+        end = max(mark["end"] for mark in marks)
+        return place_in(self.text, start, end - start + 1, self.whole)
+
+    def refuse(self, message: str, node: exp.Expr | None, hint: str | None = None) -> NoReturn:
+        """Refuses a construct that cannot be maintained."""
+        raise NotMaintainable(message, place=self.place(node), hint=hint)
+
+    def wrong(self, message: str, node: exp.Expr | None, hint: str | None = None) -> NoReturn:
+        """Refuses text that means nothing."""
+        raise SqlError(message, place=self.place(node), hint=hint)
+
+    # attributes inside syntax ----------------------------------------------------------------------
+
+    def marked(self, attribute: Attribute, at: exp.Expr | None = None) -> exp.Column:
+        """An attribute as a piece of syntax, with the place of what it stands for."""
+        self._attributes[attribute.number] = attribute
+        name = exp.Identifier(this=f"{self._prefix}{attribute.number}a", quoted=False)
+        node = exp.Column(this=name)
+        if at is not None:
+            marks = [part.meta for part in at.walk() if "start" in part.meta]
+            if marks:
+                name.meta.update(start=min(m["start"] for m in marks), end=max(m["end"] for m in marks))
+        return node
+
+    def attribute_of(self, node: exp.Expr | None) -> Attribute | None:
+        """The attribute that a piece of bound syntax stands for, if it is nothing else."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Column) and (found := self._marker.fullmatch(node.name)):
+            return self._attributes[int(found.group(1))]
+        return None
+
+    def attributes_in(self, node: exp.Expr) -> set[Attribute]:
+        """The attributes that a piece of bound syntax names."""
+        return {found for part in node.find_all(exp.Column) if (found := self.attribute_of(part)) is not None}
+
+    def expression(self, bound: exp.Expr) -> Expression:
+        """Bound syntax (every column an attribute) as an expression."""
+        if isinstance(bound, exp.Paren):
+            return self.expression(bound.this)
+        attribute = self.attribute_of(bound)
+        if attribute is not None:
+            return column(attribute)
+        whole = self.template(bound, raises=may_raise(bound, self.attribute_of))
+        if isinstance(bound, (exp.EQ, exp.NullSafeEQ)):
+            left, right = self.expression(bound.left), self.expression(bound.right)
+            return Equation(whole.parts, whole.raises, left, right, isinstance(bound, exp.NullSafeEQ))
+        return whole
+
+    def template(self, bound: exp.Expr, *, raises: bool = True) -> Expression:
+        """Bound syntax as it is rendered, the attributes cut out."""
+        parts: list[str | Attribute] = []
+        for index, piece in enumerate(self._marker.split(render(bound))):
+            if index % 2:
+                parts.append(self._attributes[int(piece)])
+            elif piece:
+                parts.append(piece)
+        return Expression(tuple(parts), raises)
+
+    # types -----------------------------------------------------------------------------------------
+
+    def types(
+        self, expressions: Sequence[Expression], at: Sequence[exp.Expr | None] = (), more: str = ""
+    ) -> list[Type]:
+        """The types of expressions; those that no column can have are refused."""
+        inputs = tuple(dict.fromkeys(a for e in expressions for a in e.attributes))
+        places = [*at, *([None] * (len(expressions) - len(at)))]
+        try:
+            answered = self.typer.columns(inputs, [e.sql for e in expressions], more)
+        except ViewkeeperError as problem:
+            raise self._explained(problem, inputs, next((p for p in places if p is not None), None)) from problem
+        return [self._type(ddl, at) for (_, ddl), at in zip(answered, places, strict=True)]
+
+    def _type(self, ddl: str, at: exp.Expr | None) -> Type:
+        try:
+            return parse_type(ddl)
+        except TypeMismatch as problem:
+            if ddl == "void":
+                self.wrong("a column that is always NULL has no type", at, "write for instance CAST(NULL AS STRING)")
+            raise NotMaintainable(problem.message, place=self.place(at), hint=problem.hint) from None
+
+    def _explained(
+        self, problem: ViewkeeperError, inputs: Iterable[Attribute], at: exp.Expr | None
+    ) -> ViewkeeperError:
+        """An engine's complaint in the user's names."""
+        names = {a.label: a.name for a in inputs}
+        problem.message = _named(problem.message.splitlines()[0], names)
+        if problem.detail:
+            problem.detail = _named(problem.detail, names)
+        if problem.place is None or problem.place.text != self.whole:
+            problem.place = self.place(at)
+        return problem
+
+    def type_of(self, expression: Expression, at: exp.Expr | None = None) -> Type:
+        """The type of an expression."""
+        attribute = expression.attribute
+        return attribute.type if attribute is not None else self.types([expression], [at])[0]
+
+    # columns ---------------------------------------------------------------------------------------
+
+    def project(
+        self, node: Node, named: Sequence[tuple[str, Expression]], at: Sequence[exp.Expr | None] = ()
+    ) -> Project:
+        """A projection with one column per expression, in their order."""
+        return Project(node, tuple(self._columns(set(node.outputs), named, at)))
+
+    def _columns(
+        self, local: set[Attribute], named: Sequence[tuple[str, Expression]], at: Sequence[exp.Expr | None] = ()
+    ) -> list[tuple[Attribute, Expression]]:
+        """Columns of a projection. A plain attribute of the input keeps its number the first time it is passed on."""
+        places = [*at, *([None] * (len(named) - len(at)))]
+        asked = [(e, p) for (_, e), p in zip(named, places, strict=True) if e.attribute is None]
+        kinds = iter(self.types([e for e, _ in asked], [p for _, p in asked]) if asked else [])
+        taken: set[Attribute] = set()
+        result: list[tuple[Attribute, Expression]] = []
+        for name, expression in named:
+            attribute = expression.attribute
+            if attribute is None:
+                nullable = not (expression.parts and is_plain_literal(expression))
+                result.append((self.numbers.attribute(name, next(kinds), nullable=nullable), expression))
+            elif attribute in taken or attribute not in local:
+                copy = self.numbers.attribute(name, attribute.type, nullable=attribute.nullable)
+                result.append((copy, expression))
+            else:
+                taken.add(attribute)
+                result.append((attribute, expression))
+        return result
+
+    def extend(self, node: Node, wanted: Sequence[tuple[str, Expression]]) -> tuple[Node, list[Attribute]]:
+        """A node with computed columns added, and the attribute of each; plain attributes need nothing."""
+        computed: dict[Expression, str] = {}
+        for name, expression in wanted:
+            if expression.attribute is None:
+                computed.setdefault(_key(expression), name)
+        made = dict(zip(computed, self._columns(set(), [(n, e) for e, n in computed.items()]), strict=True))
+        if made:
+            passed = [(a, column(a)) for a in node.outputs]
+            node = Project(node, (*passed, *made.values()))
+        return node, [e.attribute or made[_key(e)][0] for _, e in wanted]
+
+
+def is_plain_literal(expression: Expression) -> bool:
+    """Whether an expression is a number or string as written, which is never NULL."""
+    return len(expression.parts) == 1 and bool(re.fullmatch(r"-?\d+(\.\d+)?|'[^'\\]*'", str(expression.parts[0])))
+
+
+def _key(expression: Expression) -> Expression:
+    return Expression(expression.parts, expression.raises)
+
+
+def _named(message: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\bc\d+\b", lambda found: names.get(found.group(), found.group()), message)
+
+
+def passed_on(attributes: Iterable[Attribute]) -> tuple[tuple[Attribute, Expression], ...]:
+    """Columns of a projection that hand attributes on as they are."""
+    return tuple((a, column(a)) for a in dict.fromkeys(attributes))

@@ -1,0 +1,164 @@
+"""Building joins: conditions become equalities, filters of one input, or conditions of the join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from viewkeeper.algebra.expressions import Attribute, Expression, column
+from viewkeeper.algebra.nodes import Equality, Filter, Join, Node, Outer, Project
+from viewkeeper.sql.context import Context
+from viewkeeper.sql.equations import Equation, equality_of, equation, filtered, plain
+
+
+def with_filter(node: Node, condition: Expression) -> Node:
+    """A filter as low as it can stand without meaning something else: below projections, at the left of outer joins."""
+    named = set(condition.attributes)
+    if isinstance(node, Outer) and not node.full and named and named <= set(node.left.outputs):
+        return replace(node, left=with_filter(node.left, condition))
+    if isinstance(node, Join) and named and (part := _only_input(node.inputs, named)) is not None:
+        inputs = tuple(with_filter(one, condition) if one is part else one for one in node.inputs)
+        return replace(node, inputs_=inputs)
+    if isinstance(node, Project) and named and all((a, column(a)) in node.columns for a in named):
+        return replace(node, input=with_filter(node.input, condition))
+    return Filter(node, condition)
+
+
+def _only_input(inputs: Iterable[Node], named: set[Attribute]) -> Node | None:
+    return next((part for part in inputs if named <= set(part.outputs)), None)
+
+
+def computed_sides(
+    context: Context, inputs: Sequence[Node], condition: Expression
+) -> tuple[list[Node], Expression]:
+    """An equation between computed values of two inputs as one between columns that the inputs compute."""
+    nodes = list(inputs)
+    if not isinstance(condition, Equation):
+        return nodes, condition
+    sides = (condition.left, condition.right)
+    homes = [_home(nodes, side) for side in sides]
+    if None in homes or homes[0] == homes[1] or all(side.attribute is not None for side in sides):
+        return nodes, condition
+    kinds = context.types(sides)
+    if kinds[0].ddl != kinds[1].ddl or kinds[0].has_map():
+        return nodes, condition
+    columns: list[Attribute] = []
+    for home, side in zip(homes, sides, strict=True):
+        assert home is not None
+        nodes[home], made = context.extend(nodes[home], [("key", side)])
+        columns.append(made[0])
+    return nodes, equation(column(columns[0]), column(columns[1]), null_safe=condition.null_safe)
+
+
+def _home(nodes: Sequence[Node], expression: Expression) -> int | None:
+    """The one input whose columns an expression names."""
+    named = set(expression.attributes)
+    if not named:
+        return None
+    return next((i for i, node in enumerate(nodes) if named <= set(node.outputs)), None)
+
+
+def inner_join(context: Context, inputs: Sequence[Node], conditions: Iterable[Expression]) -> Node:
+    """One join of all inputs. What names attributes of a query around it stays in filters on top, to be unnested."""
+    nodes = [part for one in inputs for part in _flat(one)]
+    waiting = [c for one in inputs for c in _flat_conditions(one)]
+    equalities: list[Equality] = []
+    rest: list[Expression] = []
+    above: list[Expression] = []
+    for condition in (*waiting, *conditions):
+        named = set(condition.attributes)
+        home = _home(nodes, condition)
+        if not named <= {a for node in nodes for a in node.outputs} or not named:
+            above.append(_around_computed(context, nodes, condition))
+        elif home is not None:
+            nodes[home] = with_filter(nodes[home], condition)
+        else:
+            nodes, told = computed_sides(context, nodes, condition)
+            found = _equality(nodes, told)
+            if found is not None:
+                equalities.append(found)
+            else:
+                rest.append(plain(told))
+    if len(nodes) == 1:
+        return filtered(nodes[0], above)
+    return filtered(Join(tuple(nodes), tuple(dict.fromkeys(equalities)), tuple(rest)), above)
+
+
+def _around_computed(context: Context, nodes: list[Node], condition: Expression) -> Expression:
+    """An equation with a value of a query around it: the side that is computed here becomes a column.
+
+    Then unnesting can let that column stand for the value of the other side.
+    """
+    if not isinstance(condition, Equation) or not condition.attributes:
+        return condition
+    sides = [condition.left, condition.right]
+    local = {a for node in nodes for a in node.outputs}
+    for index, side in enumerate(sides):
+        other = sides[1 - index]
+        home = _home(nodes, side)
+        if home is None or side.attribute is not None or set(other.attributes) & local or not other.attributes:
+            continue
+        kinds = context.types([side, other])
+        if kinds[0].ddl == kinds[1].ddl and not kinds[0].has_map():
+            nodes[home], made = context.extend(nodes[home], [("key", side)])
+            sides[index] = column(made[0])
+            return equation(sides[0], sides[1], null_safe=condition.null_safe)
+    return condition
+
+
+def _equality(nodes: Sequence[Node], condition: Expression) -> Equality | None:
+    if not isinstance(condition, Equation) or condition.left.attribute is None or condition.right.attribute is None:
+        return None
+    left, right = (_home(nodes, side) for side in (condition.left, condition.right))
+    if left is None or right is None or left == right:
+        return None
+    return equality_of(condition, set(nodes[left].outputs), set(nodes[right].outputs))
+
+
+def _flat(node: Node) -> list[Node]:
+    return list(node.inputs) if isinstance(node, Join) else [node]
+
+
+def _flat_conditions(node: Node) -> list[Expression]:
+    if not isinstance(node, Join):
+        return []
+    kept = [equation(column(e.left), column(e.right), null_safe=e.null_safe) for e in node.equalities]
+    return [*kept, *node.conditions]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two sides of a join with what ties them."""
+
+    left: Node
+    right: Node
+    equalities: tuple[Equality, ...]
+    conditions: tuple[Expression, ...]
+
+
+def tied(context: Context, left: Node, right: Node, conditions: Iterable[Expression]) -> Sides:
+    """The sides of an outer, semi or anti join: conditions about the right side alone become its filters."""
+    equalities: list[Equality] = []
+    rest: list[Expression] = []
+    for condition in conditions:
+        named = set(condition.attributes)
+        if named and named <= set(right.outputs):
+            right = with_filter(right, condition)
+            continue
+        (left, right), told = computed_sides(context, (left, right), condition)
+        found = equality_of(told, set(left.outputs), set(right.outputs))
+        if found is not None:
+            equalities.append(found)
+        elif told.parts != ("true",):
+            rest.append(plain(told))
+    return Sides(left, right, tuple(dict.fromkeys(equalities)), tuple(rest))
+
+
+def left_join(
+    context: Context, left: Node, right: Node, conditions: Iterable[Expression]
+) -> tuple[Outer, dict[Attribute, Attribute]]:
+    """A LEFT join, and which new attribute stands for which of the right side."""
+    sides = tied(context, left, right, conditions)
+    padded = tuple((context.numbers.like(a, nullable=True), a) for a in sides.right.outputs)
+    node = Outer(sides.left, sides.right, sides.equalities, sides.conditions, padded)
+    return node, {inner: outer for outer, inner in padded}

@@ -1,0 +1,19 @@
+"""A query's text as algebra."""
+
+from __future__ import annotations
+
+from viewkeeper.sql.catalog import Catalog, Query, Stored, Virtual
+from viewkeeper.sql.context import Context, Typer
+from viewkeeper.sql.dialect import parse
+from viewkeeper.sql.finish import finished
+from viewkeeper.sql.scopes import Scope
+from viewkeeper.sql.translation import Translation
+
+__all__ = ["Catalog", "Query", "Stored", "Typer", "Virtual", "translate"]
+
+
+def translate(text: str, whole: str, catalog: Catalog, typer: Typer) -> Query:
+    """The algebra of a query. `whole` is the user's text that it was cut from, for the places of errors."""
+    context = Context(text, whole, typer)
+    query = Translation(context, catalog).query(parse(text, whole), Scope())
+    return Query(finished(context, query.node), query.names)

@@ -1,0 +1,387 @@
+"""How each aggregate is computed: from counts, sums and extrema that can be kept, or by an order-independent text.
+
+A recipe names the values it needs of each row; with the columns of those values it gives the calls of the algebra
+and, from their results, the value of the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql.aggregate_calls import Written
+from viewkeeper.sql.context import Context
+
+Columns = Sequence[Attribute]
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A call of the algebra to make: a kept aggregate of a column, or a text."""
+
+    function: str
+    argument: Attribute | None = None
+    text: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The calls of a recipe, and its value from their results."""
+
+    calls: tuple[Needed, ...]
+    result: Callable[[Columns], Expression] = lambda made: column(made[0])
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The values an aggregate needs of each row, and what to do with their columns."""
+
+    values: tuple[exp.Expr, ...]
+    plan: Callable[[Columns], Plan]
+
+
+def recipe(context: Context, call: Written) -> Recipe:
+    """The recipe of an aggregate call."""
+    name = _SYNONYMS.get(call.name, call.name)
+    if not call.distinct and name in _KEPT and not call.order:
+        return _KEPT[name](context, call)
+    if not call.distinct and name in _CANONICAL:
+        return _CANONICAL[name](context, call)
+    if call.distinct and name in ("min", "max", "bool_and", "bool_or"):
+        return _KEPT[name](context, call)
+    if call.distinct and name in ("sum", "avg"):
+        return _distinct_total(context, call)
+    if call.distinct and name in ("collect_set", "collect_list"):
+        return _sorted_list(context, call)
+    if call.distinct and name == "listagg":
+        return _listagg(context, call)
+    return _as_written(context, call)
+
+
+_SYNONYMS = {
+    "mean": "avg",
+    "every": "bool_and",
+    "any": "bool_or",
+    "some": "bool_or",
+    "array_agg": "collect_list",
+    "string_agg": "listagg",
+    "first_value": "first",
+    "last_value": "last",
+    "any_value": "first",
+}
+
+
+# values of rows ---------------------------------------------------------------------------------
+
+
+def _given(call: Written, value: exp.Expr) -> exp.Expr:
+    """The value where FILTER holds, else NULL: for aggregates that leave NULLs out."""
+    if call.condition is None:
+        return value
+    return exp.Case(ifs=[exp.If(this=call.condition.copy(), true=value.copy())])
+
+
+def _one_if(condition: exp.Expr) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))])
+
+
+def _single(context: Context, call: Written) -> exp.Expr:
+    if len(call.arguments) != 1 or isinstance(call.arguments[0], exp.Star):
+        context.wrong(f"{call.name} takes one value", call.node, None)
+    return call.arguments[0]
+
+
+# kept aggregates --------------------------------------------------------------------------------
+
+
+def _count(context: Context, call: Written) -> Recipe:
+    tests = [exp.Is(this=a.copy(), expression=exp.Null()).not_() for a in call.arguments if _may_be_null(a)]
+    if call.condition is None and len(call.arguments) == 1 and tests:
+        return Recipe((call.arguments[0],), lambda made: Plan((Needed("count", made[0]),)))
+    if call.condition is not None:
+        tests.insert(0, exp.paren(call.condition))
+    if not tests:
+        return Recipe((), lambda made: Plan((Needed("count"),)))
+    return Recipe((_one_if(exp.and_(*tests)),), lambda made: Plan((Needed("count", made[0]),)))
+
+
+def _may_be_null(node: exp.Expr) -> bool:
+    return not isinstance(node, (exp.Star, exp.Literal, exp.Boolean))
+
+
+def _count_if(context: Context, call: Written) -> Recipe:
+    value = _one_if(_given(call, _single(context, call)))
+    return Recipe((value,), lambda made: Plan((Needed("count", made[0]),)))
+
+
+def _extremum(function: str) -> Callable[[Context, Written], Recipe]:
+    def make(context: Context, call: Written) -> Recipe:
+        def plan(made: Columns) -> Plan:
+            if made[0].type.has_map():
+                context.refuse(f"{call.name} of a MAP is not possible: it has no order", call.node, None)
+            return Plan((Needed(function, made[0]),))
+
+        return Recipe((_given(call, _single(context, call)),), plan)
+
+    return make
+
+
+def _sum(context: Context, call: Written) -> Recipe:
+    def plan(made: Columns) -> Plan:
+        kind = made[0].type
+        if kind.is_integer:
+            return Plan((Needed("sum", made[0]),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
+        if kind.name == "decimal":
+            return Plan((Needed("sum", made[0]),), lambda sums: _narrowed(sums[0], min(38, kind.precision + 10)))
+        if kind.is_float:
+            return Plan((Needed("sum", None, _float_sum(made[0])),))
+        return Plan((Needed("sum", None, text("sum({})", made[0], raises=True)),))
+
+    return Recipe((_given(call, _single(context, call)),), plan)
+
+
+def _narrowed(total: Attribute, precision: int) -> Expression:
+    if precision == 38:
+        return column(total)
+    return text(f"CAST({{}} AS DECIMAL({precision},{total.type.scale}))", total, raises=True)
+
+
+def _float_sum(value: Attribute, collect: str = "collect_list") -> Expression:
+    """A sum of floats that does not depend on the order of rows: they are added in the order of their values."""
+    told = (
+        "CASE WHEN count({}) > 0 THEN "
+        f"aggregate(array_sort({collect}(CAST({{}} AS DOUBLE))), CAST(0 AS DOUBLE), (a, b) -> a + b) END"
+    )
+    return text(told, value, value)
+
+
+def _float_average(value: Attribute, distinct: str = "") -> Expression:
+    total = _float_sum(value, "collect_set" if distinct else "collect_list")
+    return text(f"{{}} / CAST(count({distinct}{{}}) AS DOUBLE)", total, value)
+
+
+def _distinct_total(context: Context, call: Written) -> Recipe:
+    """sum(DISTINCT x) and avg(DISTINCT x)."""
+    name = _SYNONYMS.get(call.name, call.name)
+
+    def plan(made: Columns) -> Plan:
+        if not made[0].type.is_float:
+            return Plan((Needed(name, None, text(f"{name}(DISTINCT {{}})", made[0], raises=True)),))
+        if name == "sum":
+            return Plan((Needed(name, None, _float_sum(made[0], "collect_set")),))
+        return Plan((Needed(name, None, _float_average(made[0], "DISTINCT ")),))
+
+    return Recipe((_given(call, _single(context, call)),), plan)
+
+
+def _avg(context: Context, call: Written) -> Recipe:
+    def plan(made: Columns) -> Plan:
+        kind = made[0].type
+        pair = (Needed("sum", made[0]), Needed("count", made[0]))
+        if kind.is_integer:
+            told = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
+            return Plan(pair, lambda kept: text(told, kept[1], kept[0], kept[1]))
+        if kind.name == "decimal" and kind.precision <= 20:
+            return Plan(pair, lambda kept: _decimal_average(kind, kept[0], kept[1]))
+        if kind.is_float:
+            return Plan((Needed("avg", None, _float_average(made[0])),))
+        return Plan((Needed("avg", None, text("avg({})", made[0], raises=True)),))
+
+    return Recipe((_given(call, _single(context, call)),), plan)
+
+
+def _decimal_average(kind: Type, total: Attribute, count: Attribute) -> Expression:
+    """total / count rounded half away from zero, exactly, whatever an engine's own division does with the last digit.
+
+    The engine's quotient is off by less than one unit of the last place; the remainder says by which way.
+    """
+    precision, scale = min(38, kind.precision + 4), min(38, kind.scale + 4)
+    result = f"DECIMAL({precision},{scale})"
+    s = text(f"CAST({{}} AS DECIMAL({kind.precision + 10},{kind.scale}))", total, raises=True)
+    n = text("CAST({} AS DECIMAL(12,0))", count, raises=True)
+    unit = Expression((f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({scale},{scale}))",), raises=False)
+    quotient = text(f"CAST({{}} / {{}} AS {result})", s, n, raises=True)
+    rest = text("{} - {} * {}", s, quotient, n, raises=True)
+    up = text(
+        "{} + {} > {} * {} OR ({} + {} = {} * {} AND {} > 0)", rest, rest, n, unit, rest, rest, n, unit, total, raises=True
+    )
+    down = text(
+        "{} + {} < -({} * {}) OR ({} + {} = -({} * {}) AND {} < 0)",
+        *(rest, rest, n, unit, rest, rest, n, unit, total),
+        raises=True,
+    )
+    told = f"CASE WHEN {{}} = 0 THEN NULL WHEN {{}} THEN CAST({{}} + {{}} AS {result}) WHEN {{}} THEN "
+    told += f"CAST({{}} - {{}} AS {result}) ELSE {{}} END"
+    return text(told, count, up, quotient, unit, down, quotient, unit, quotient, raises=True)
+
+
+_KEPT: dict[str, Callable[[Context, Written], Recipe]] = {
+    "count": _count,
+    "count_if": _count_if,
+    "min": _extremum("min"),
+    "max": _extremum("max"),
+    "bool_and": _extremum("min"),
+    "bool_or": _extremum("max"),
+    "sum": _sum,
+    "avg": _avg,
+}
+
+
+# aggregates that depend on the order of rows, made independent of it -------------------------------
+
+
+def _orderable(context: Context, call: Written, columns: Columns) -> None:
+    for value in columns:
+        if value.type.has_map():
+            context.refuse(f"{call.name} of a MAP is not possible here: it has no order", call.node, None)
+
+
+def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
+    """first, any_value: the smallest value; last: the largest. A NULL is smaller than all, unless NULLs are left out."""
+
+    def make(context: Context, call: Written) -> Recipe:
+        arguments, ignores = list(call.arguments), call.ignores_nulls
+        if len(arguments) == 2 and isinstance(arguments[1], exp.Boolean):
+            ignores = ignores or bool(arguments.pop().this)
+        if len(arguments) != 1:
+            context.wrong(f"{call.name} takes one value", call.node, None)
+        values = (_given(call, arguments[0]), *((call.condition,) if call.condition is not None else ()))
+
+        def plan(made: Columns) -> Plan:
+            _orderable(context, call, made)
+            if ignores or function == "max":
+                return Plan((Needed(function, made[0]),))
+            rows = text("count_if({})", made[1]) if len(made) > 1 else text("count(1)")
+            told = text("CASE WHEN count({}) = {} THEN min({}) END", made[0], rows, made[0])
+            return Plan((Needed("first", None, told),))
+
+        return Recipe(values, plan)
+
+    return make
+
+
+def _sorted_list(context: Context, call: Written) -> Recipe:
+    """collect_list and collect_set: in the order of their values."""
+    function = "collect_set" if call.distinct or call.name == "collect_set" else "collect_list"
+
+    def plan(made: Columns) -> Plan:
+        _orderable(context, call, made)
+        return Plan((Needed(function, None, text(f"array_sort({function}({{}}))", made[0])),))
+
+    return Recipe((_given(call, _single(context, call)),), plan)
+
+
+def _listagg(context: Context, call: Written) -> Recipe:
+    """listagg: in the order that is asked for, then of the values."""
+    if not call.arguments:
+        context.wrong("listagg takes a value", call.node, None)
+    separator = call.arguments[1] if len(call.arguments) > 1 else exp.Literal.string("")
+    values = (_given(call, call.arguments[0]), *(_given(call, key.this) for key in call.order))
+    apart = context.template(separator)
+    if apart.attributes:
+        context.refuse("the separator of listagg is a constant", call.node, "write it as a string")
+
+    def plan(made: Columns) -> Plan:
+        _orderable(context, call, made)
+        keys = [f"{{}} {_direction(key)}" for key in call.order]
+        order = ", ".join([*keys, "{}"] if made[0] not in made[1:] else keys)
+        named = [*made[1:], made[0]] if made[0] not in made[1:] else list(made[1:])
+        word = "DISTINCT " if call.distinct else ""
+        told = text(f"listagg({word}{{}}, {apart.sql}) WITHIN GROUP (ORDER BY {order})", made[0], *named)
+        return Plan((Needed("listagg", None, told),))
+
+    return Recipe(values, plan)
+
+
+def _direction(key: exp.Ordered) -> str:
+    descending = bool(key.args.get("desc"))
+    first = key.args.get("nulls_first")
+    nulls = (not descending) if first is None else bool(first)
+    return f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls else 'LAST'}"
+
+
+def _by(function: str) -> Callable[[Context, Written], Recipe]:
+    """min_by, max_by: among the rows with the extreme key, the smallest or largest value."""
+
+    def make(context: Context, call: Written) -> Recipe:
+        if len(call.arguments) != 2:
+            context.wrong(f"{call.name} takes a value and a key", call.node, None)
+        value, key = call.arguments
+
+        def plan(made: Columns) -> Plan:
+            _orderable(context, call, made)
+            pair = text("CASE WHEN {} IS NOT NULL THEN named_struct('k', {}, 'v', {}) END", made[1], made[1], made[0])
+            return Plan((Needed(call.name, None, text(f"{function}({{}})['v']", pair)),))
+
+        return Recipe((value, _given(call, key)), plan)
+
+    return make
+
+
+def _mode(context: Context, call: Written) -> Recipe:
+    """mode: the smallest of the most frequent values."""
+    arguments = call.arguments or tuple(key.this for key in call.order)
+    if not arguments:
+        context.wrong("mode takes a value", call.node, None)
+
+    def plan(made: Columns) -> Plan:
+        _orderable(context, call, made)
+        largest = len(arguments) > 1 or bool(call.order and call.order[0].args.get("desc"))
+        if largest:
+            context.refuse("mode with an order or a flag is not supported", call.node, "write mode(x)")
+        return Plan((Needed("mode", None, text("mode({}, true)", made[0])),))
+
+    return Recipe((_given(call, arguments[0]), *arguments[1:]), plan)
+
+
+_CANONICAL: dict[str, Callable[[Context, Written], Recipe]] = {
+    "first": _chosen("min"),
+    "last": _chosen("max"),
+    "collect_list": _sorted_list,
+    "collect_set": _sorted_list,
+    "listagg": _listagg,
+    "min_by": _by("min"),
+    "max_by": _by("max"),
+    "mode": _mode,
+}
+
+
+# all others -------------------------------------------------------------------------------------
+
+
+def _as_written(context: Context, call: Written) -> Recipe:
+    """Any other aggregate: as it is written, over computed columns; constants stay in the text."""
+    slots: list[exp.Expr] = []
+    pieces: list[str | int] = [call.name, "(DISTINCT " if call.distinct else "("]
+
+    def put(node: exp.Expr) -> None:
+        if context.attributes_in(node) or node.find(exp.Placeholder):
+            pieces.append(len(slots))
+            slots.append(node)
+        else:
+            pieces.append(context.template(node).sql)
+
+    for index, argument in enumerate(call.arguments):
+        pieces.append(", " if index else "")
+        put(argument)
+    pieces.append(")")
+    for index, key in enumerate(call.order):
+        pieces.append(", " if index else " WITHIN GROUP (ORDER BY ")
+        put(key.this)
+        pieces.append(f" {_direction(key)}{')' if index == len(call.order) - 1 else ''}")
+    if call.ignores_nulls:
+        pieces.append(" IGNORE NULLS")
+    if call.condition is not None:
+        pieces.append(" FILTER (WHERE ")
+        put(call.condition)
+        pieces.append(")")
+
+    def plan(made: Columns) -> Plan:
+        parts = tuple(made[piece] if isinstance(piece, int) else piece for piece in pieces if piece != "")
+        return Plan((Needed(call.name, None, Expression(parts, raises=True)),))
+
+    return Recipe(tuple(slots), plan)

@@ -1,0 +1,314 @@
+"""Subqueries as joins: EXISTS, IN, ANY and ALL as semi and anti joins, values as left joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.nodes import Node
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql.context import Context, is_plain_literal, passed_on
+from viewkeeper.sql.equations import Equation, equation, filtered, plain
+from viewkeeper.sql.free import copied, free
+from viewkeeper.sql.joins import inner_join, left_join, tied
+from viewkeeper.sql.unnest import Pushed, Unnesting, value_of_none
+
+BIGINT = Type("bigint")
+BOOLEAN = Type("boolean")
+
+
+@dataclass(frozen=True)
+class Subquery:
+    """A subquery that waits to be joined. Its rows may depend on attributes of the queries around it.
+
+    `exists`: is there a row. `any`: is there a row for which the operands compare so with its columns (IN is `=`;
+    ALL is the negation of ANY with the opposite comparison). `scalar`: the value of its only row.
+    """
+
+    kind: str
+    node: Node
+    outputs: tuple[Attribute, ...]
+    operands: tuple[exp.Expr, ...] = ()
+    operator: str = "="
+    at: exp.Expr | None = None
+
+
+def comparison(operator: str, operands: Sequence[Expression], columns: Sequence[Attribute]) -> list[Expression]:
+    """The conditions under which operands compare so with columns."""
+    pairs = list(zip(operands, columns, strict=True))
+    if operator == "=":
+        return [equation(one, column(other)) for one, other in pairs]
+    return [text(f"{{}} {operator} {{}}", one, other, raises=True) for one, other in pairs]
+
+
+def _is_nullable(expression: Expression) -> bool:
+    attribute = expression.attribute
+    if attribute is not None:
+        return attribute.nullable
+    return not is_plain_literal(expression)
+
+
+class Attaching:
+    """Joins subqueries to an outer expression."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    # help ------------------------------------------------------------------------------------------
+
+    def peel(
+        self, node: Node, outer: set[Attribute], *, copies: bool, columns: bool
+    ) -> tuple[Node, list[Expression]]:
+        """Takes the filters on top that depend on the outer attributes off, as conditions of the join to come.
+
+        Where it does not matter how often a row is there (`copies`), or what is in it (`columns`), more can go.
+        """
+        if not free(node) & outer:
+            return node, []
+        if isinstance(node, n.Filter):
+            below, conditions = self.peel(node.input, outer, copies=copies, columns=columns)
+            if set(node.condition.attributes) & outer:
+                return below, [node.condition, *conditions]
+            return n.Filter(below, node.condition), conditions
+        if isinstance(node, n.Project) and (not columns or not _depends(node, outer)):
+            below, conditions = self.peel(node.input, outer, copies=copies, columns=columns)
+            needed = [a for c in conditions for a in c.attributes if a not in outer and a in below.outputs]
+            own = [(a, e) for a, e in node.columns if not set(e.attributes) & outer]
+            return n.Project(below, tuple({**dict(own), **dict(passed_on(needed))}.items())), conditions
+        if isinstance(node, n.Distinct) and not copies:
+            return self.peel(node.input, outer, copies=copies, columns=columns)
+        if isinstance(node, n.Top) and not copies and not columns and node.limit and not node.offset:
+            return self.peel(node.input, outer, copies=copies, columns=columns)
+        return node, []
+
+    def _pushed(self, node: Node, outer: Node) -> Pushed:
+        return Unnesting(self.context, outer).independent(node)
+
+    # conditions ------------------------------------------------------------------------------------
+
+    def exists(self, outer: Node, sub: Node, conditions: Sequence[Expression], *, negated: bool) -> Node:
+        """The outer rows that have a partner in the subquery, or, negated, those that have none."""
+        node, peeled = self.peel(sub, set(outer.outputs), copies=False, columns=bool(conditions))
+        pushed = self._pushed(node, outer)
+        every = [*pushed.ties(), *peeled, *conditions]
+        if not negated:
+            own = [c for c in every if set(c.attributes) <= set(outer.outputs) and c.attributes]
+            outer = filtered(outer, own)
+            every = [c for c in every if c not in own]
+        sides = tied(self.context, outer, pushed.node, every)
+        return n.Exists(sides.left, sides.right, sides.equalities, sides.conditions, negated)
+
+    def any_condition(self, outer: Node, sub: Subquery, operands: Sequence[Expression], *, negated: bool) -> Node:
+        """The outer rows for which the comparison holds for some row (negated: is false for every row)."""
+        conditions = comparison(sub.operator, operands, sub.outputs)
+        if not negated:
+            return self.exists(outer, sub.node, conditions, negated=False)
+        nullable = any(_is_nullable(e) for e in operands) or any(a.nullable for a in sub.outputs)
+        if not nullable:
+            return self.exists(outer, sub.node, conditions, negated=True)
+        if sub.operator == "=" and len(operands) == 1:
+            return self._not_in(outer, sub, operands[0])
+        either = text("coalesce({}, true)", _all(conditions), raises=True)
+        return self.exists(outer, sub.node, [either], negated=True)
+
+    def _not_in(self, outer: Node, sub: Subquery, operand: Expression) -> Node:
+        """NOT IN: rows for which the subquery is empty, or where neither side is NULL and nothing is equal."""
+        before = outer.outputs
+        outer, flags = self._flags(outer, sub)
+        empty = text("{} IS NULL", flags[0])
+        known = text("{} IS NOT NULL AND {} = 0", operand, flags[1])
+        outer = filtered(outer, [text("{} OR {}", empty, known)])
+        node, renamed = copied(sub.node, self.context.numbers)
+        target = renamed.get(sub.outputs[0], sub.outputs[0])
+        kept = self.exists(outer, node, comparison("=", [operand], [target]), negated=True)
+        return n.Project(kept, passed_on(before))
+
+    def _flags(self, outer: Node, sub: Subquery) -> tuple[Node, list[Attribute]]:
+        """Per outer row: how many rows the subquery has (NULL for none), and how many of them are NULL."""
+        numbers = self.context.numbers
+        copy, renamed = copied(sub.node, numbers)
+        target = renamed.get(sub.outputs[0], sub.outputs[0])
+        pushed = self._pushed(copy, outer)
+        is_null = numbers.attribute("is_null", Type("int"))
+        below = n.Project(
+            pushed.node,
+            (
+                *passed_on(pushed.carriers.values()),
+                (is_null, text("CASE WHEN {} IS NULL THEN 1 END", target)),
+            ),
+        )
+        calls = (
+            n.Call(numbers.attribute("rows", BIGINT, nullable=False), "count"),
+            n.Call(numbers.attribute("nulls", BIGINT, nullable=False), "count", is_null),
+        )
+        groups = tuple(dict.fromkeys(pushed.carriers.values()))
+        if not groups:
+            whole = n.Aggregate(below, (), calls, whole=True)
+            counted = filtered(whole, [text("{} > 0", calls[0].output)])
+        else:
+            counted = n.Aggregate(below, groups, calls)
+        joined, outside = left_join(self.context, outer, counted, pushed.ties())
+        return joined, [outside[call.output] for call in calls]
+
+    # values ----------------------------------------------------------------------------------------
+
+    def marker(
+        self, outer: Node, sub: Node, conditions: Sequence[Expression]
+    ) -> tuple[Node, Attribute]:
+        """A column that is TRUE for the outer rows that have a partner in the subquery, and NULL for the others."""
+        node, peeled = self.peel(sub, set(outer.outputs), copies=False, columns=bool(conditions))
+        every = [*peeled, *conditions]
+        if not free(node) & set(outer.outputs):
+            sides = tied(self.context, outer, node, every)
+            if not sides.conditions and (sides.equalities or not every):
+                keys = passed_on(e.right for e in sides.equalities)
+                matched: Node = n.Distinct(n.Project(sides.right, keys)) if keys else self._one_if_any(sides.right)
+                ties = [equation(column(e.left), column(e.right), null_safe=e.null_safe) for e in sides.equalities]
+                return self._marked(sides.left, matched, ties)
+        return self._marked_by_domain(outer, sub, conditions)
+
+    def _one_if_any(self, node: Node) -> Node:
+        counted = self.context.numbers.attribute("rows", BIGINT, nullable=False)
+        whole = n.Aggregate(n.Project(node, ()), (), (n.Call(counted, "count"),), whole=True)
+        return filtered(whole, [text("{} > 0", counted)])
+
+    def _marked(self, outer: Node, matched: Node, ties: Sequence[Expression]) -> tuple[Node, Attribute]:
+        mark = self.context.numbers.attribute("found", BOOLEAN)
+        right = n.Project(matched, (*passed_on(matched.outputs), (mark, text("true"))))
+        joined, outside = left_join(self.context, outer, right, ties)
+        return joined, outside[mark]
+
+    def _marked_by_domain(
+        self, outer: Node, sub: Node, conditions: Sequence[Expression]
+    ) -> tuple[Node, Attribute]:
+        """The general way: the distinct outer values for which there is a partner, joined back to the outer rows."""
+        named = {a for c in conditions for a in c.attributes} | free(sub)
+        need = sorted(named & set(outer.outputs), key=lambda a: a.number)
+        copy, renamed = copied(outer, self.context.numbers)
+        domain = n.Distinct(n.Project(copy, passed_on(renamed[a] for a in need)))
+        inner = {a: column(renamed[a]) for a in need}
+        moved = substituted(sub, {a: renamed[a] for a in need})
+        moved, fresh = copied(moved, self.context.numbers)
+        outputs = {a: column(fresh[a]) for a in sub.outputs if a in fresh}
+        kept = self.exists(domain, moved, [c.substitute({**inner, **outputs}) for c in conditions], negated=False)
+        kept = n.Project(kept, passed_on(domain.outputs))
+        ties = [equation(column(a), column(renamed[a]), null_safe=a.nullable) for a in need]
+        return self._marked(outer, kept, ties)
+
+    def exists_value(self, outer: Node, sub: Subquery) -> tuple[Node, Expression]:
+        """EXISTS as a value."""
+        node, mark = self.marker(outer, sub.node, [])
+        return node, text("{} IS NOT NULL", mark)
+
+    def any_value(self, outer: Node, sub: Subquery, operands: Sequence[Expression]) -> tuple[Node, Expression]:
+        """IN or ANY as a value: TRUE, FALSE, or NULL where a NULL leaves it open."""
+        conditions = comparison(sub.operator, operands, sub.outputs)
+        node, found = self.marker(outer, sub.node, conditions)
+        nullable = any(_is_nullable(e) for e in operands) or any(a.nullable for a in sub.outputs)
+        if not nullable:
+            return node, text("{} IS NOT NULL", found)
+        if len(operands) == 1:
+            node, flags = self._flags(node, sub)
+            return node, text(
+                "CASE WHEN {} THEN true WHEN {} IS NULL THEN false WHEN {} IS NULL OR {} > 0 THEN NULL ELSE false END",
+                found,
+                flags[0],
+                operands[0],
+                flags[1],
+            )
+        copy, fresh = copied(sub.node, self.context.numbers)
+        outputs = [fresh.get(a, a) for a in sub.outputs]
+        either = text("coalesce({}, true)", _all(comparison(sub.operator, operands, outputs)), raises=True)
+        node, open_ = self.marker(node, copy, [either])
+        return node, text("CASE WHEN {} THEN true WHEN {} THEN NULL ELSE false END", found, open_)
+
+    def scalar(self, outer: Node, sub: Subquery) -> tuple[Node, Expression]:
+        """The value of the only row of a subquery; NULL for none."""
+        target = sub.outputs[0]
+        need = free(sub.node) & set(outer.outputs)
+        values: list[n.Project] = []
+        base = sub.node
+        while isinstance(base, n.Project):
+            values.append(base)
+            base = base.input
+        if isinstance(base, n.Aggregate) and base.whole:
+            return self._aggregated(outer, base, values, target)
+        if not need and _has_one_row(base):
+            return inner_join(self.context, [outer, sub.node], []), column(target)
+        pushed = self._pushed(sub.node, outer)
+        single = single_value(self.context, target)
+        groups = tuple(dict.fromkeys(pushed.carriers.values()))
+        grouped = n.Aggregate(pushed.node, groups, (single,), whole=not groups)
+        if not groups:
+            return inner_join(self.context, [outer, grouped], []), column(single.output)
+        joined, outside = left_join(self.context, outer, grouped, pushed.ties())
+        return joined, column(outside[single.output])
+
+    def _aggregated(
+        self, outer: Node, base: n.Aggregate, values: list[n.Project], target: Attribute
+    ) -> tuple[Node, Expression]:
+        """An aggregate without GROUP BY has one row, also where there is nothing to aggregate (the count bug)."""
+        pushed = self._pushed(base.input, outer)
+        groups = tuple(dict.fromkeys(pushed.carriers.values()))
+        calls = tuple(
+            replace(c, text=c.text.substitute(pushed.values)) if c.text is not None else c for c in base.calls
+        )
+        node: Node
+        known: dict[Attribute, Expression]
+        if groups:
+            grouped = n.Aggregate(pushed.node, groups, calls)
+            node, outside = left_join(self.context, outer, grouped, pushed.ties())
+            known = {c.output: value_of_none(c, outside[c.output]) for c in calls}
+        else:
+            node = inner_join(self.context, [outer, base], [])
+            known = {c.output: column(c.output) for c in calls}
+        for project in reversed(values):
+            known = {a: plain(e.substitute(known)) for a, e in project.columns}
+        return node, known[target]
+
+    def lateral(
+        self, outer: Node, sub: Node, conditions: Sequence[Expression], *, left: bool
+    ) -> tuple[Node, dict[Attribute, Attribute]]:
+        """Each outer row with the rows of a subquery that depends on it; and what became of the subquery's columns."""
+        node, peeled = self.peel(sub, set(outer.outputs), copies=True, columns=True)
+        pushed = self._pushed(node, outer)
+        every = [*pushed.ties(), *peeled, *conditions]
+        if left:
+            return left_join(self.context, outer, pushed.node, every)
+        return inner_join(self.context, [outer, pushed.node], every), {}
+
+
+def single_value(context: Context, target: Attribute) -> n.Call:
+    """An aggregate that gives the value of the only row and raises if there are more."""
+    output = context.numbers.attribute(target.name, target.type)
+    ddl = target.type.ddl
+    told = text(
+        f"CASE WHEN count(1) > 1 THEN CAST(raise_error('a scalar subquery gave more than one row') AS {ddl}) "
+        f"ELSE first({{}}) END",
+        target,
+        raises=True,
+    )
+    return n.Call(output, "single", None, told)
+
+
+def substituted(node: Node, mapping: dict[Attribute, Attribute]) -> Node:
+    """An expression that takes other attributes from around it."""
+    return n.map_attributes(node, lambda a: mapping.get(a, a))
+
+
+def _has_one_row(node: Node) -> bool:
+    return isinstance(node, n.Rows) and len(node.rows) == 1
+
+
+def _depends(node: n.Project, outer: set[Attribute]) -> bool:
+    return any(set(e.attributes) & outer for _, e in node.columns)
+
+
+def _all(conditions: Sequence[Expression]) -> Expression:
+    if len(conditions) == 1:
+        return plain(conditions[0]) if isinstance(conditions[0], Equation) else conditions[0]
+    return text(" AND ".join(["{}"] * len(conditions)), *conditions)

@@ -1,0 +1,131 @@
+"""Statements that define tables, as frozen values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from viewkeeper.algebra.schema import Column, Key, Schema, make_schema
+from viewkeeper.algebra.types import Type, parse_type
+from viewkeeper.errors import ViewkeeperError
+from viewkeeper.sql.references import place_of_name
+from viewkeeper.sql.tokens import Cursor
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE TABLE [IF NOT EXISTS] name (columns) | AS query."""
+
+    name: str
+    schema: Schema | None
+    query: str | None
+    if_not_exists: bool
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """DROP TABLE [IF EXISTS] name [CASCADE]."""
+
+    name: str
+    if_exists: bool
+    cascade: bool = False
+
+
+def read_create_table(cursor: Cursor) -> CreateTable:
+    """Reads CREATE TABLE, after CREATE."""
+    cursor.expect("TABLE")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("a table name")
+    if cursor.accept("AS"):
+        return CreateTable(name, None, cursor.rest("a query"), if_not_exists)
+    cursor.expect("(")
+    columns: list[Column] = []
+    keys: list[Key] = []
+    while True:
+        _column_or_key(cursor, columns, keys)
+        if cursor.accept(")"):
+            break
+        cursor.expect(",")
+    if cursor.word() == "USING":
+        raise cursor.error(
+            "tables that live outside the database (USING ... LOCATION) are not supported in this version",
+            hint="load the files instead: viewkeeper load TABLE FILE",
+        )
+    cursor.finish()
+    try:
+        return CreateTable(name, make_schema(columns, keys), None, if_not_exists)
+    except ViewkeeperError as problem:
+        named = re.search(r"column(?: name|s named)? '(.+?)'|'(.+?)' is a reserved", problem.message)
+        name = (named.group(1) or named.group(2)) if named else ""
+        problem.place = problem.place or place_of_name(name, cursor.statement.alone) or cursor.place(0)
+        raise
+
+
+def _column_or_key(cursor: Cursor, columns: list[Column], keys: list[Key]) -> None:
+    if cursor.accept("CONSTRAINT"):
+        cursor.name("a constraint name")
+    if cursor.word() in ("FOREIGN", "CHECK"):
+        raise cursor.error(f"{cursor.word()} constraints are not supported in this version", hint="leave it out")
+    if cursor.word() == "PRIMARY" and cursor.word(1) == "KEY" and cursor.word(2) == "(":
+        cursor.index += 2
+        keys.append(Key(cursor.names(), primary=True))
+        return
+    if cursor.word() == "UNIQUE" and cursor.word(1) == "(":
+        cursor.index += 1
+        keys.append(Key(cursor.names(), primary=False))
+        return
+    name = cursor.name("a column name")
+    kind = parse_column_type(cursor)
+    nullable = True
+    while cursor.word() not in (",", ")"):
+        if cursor.accept("NOT", "NULL"):
+            nullable = False
+        elif cursor.accept("NULL"):
+            pass
+        elif cursor.accept("PRIMARY", "KEY"):
+            keys.append(Key((name,), primary=True))
+        elif cursor.accept("UNIQUE"):
+            keys.append(Key((name,), primary=False))
+        elif cursor.accept("COMMENT"):
+            cursor.index += 1
+        else:
+            word = cursor.word() or "this"
+            raise cursor.error(
+                f"{word} is not supported for a column",
+                hint="a column may be NOT NULL, PRIMARY KEY or UNIQUE",
+            )
+    columns.append(Column(name, kind, nullable))
+
+
+_TYPE_ENDS = ("NOT", "NULL", "PRIMARY", "UNIQUE", "COMMENT", "DEFAULT", "CHECK", "REFERENCES", "GENERATED")
+
+
+def parse_column_type(cursor: Cursor) -> Type:
+    """Reads a type at the cursor."""
+    start = cursor.index
+    angles = rounds = 0
+    while not cursor.at_end:
+        word = cursor.word()
+        if angles == 0 and rounds == 0 and (word in _TYPE_ENDS or word in (",", ")")):
+            break
+        angles += word.count("<") - word.count(">")
+        rounds += (word == "(") - (word == ")")
+        cursor.index += 1
+    text = cursor.text_of(start, cursor.index)
+    if not text:
+        raise cursor.error("expected a type here", hint="for instance BIGINT, STRING or DECIMAL(12,2)")
+    try:
+        return parse_type(text)
+    except ViewkeeperError as problem:
+        problem.place = cursor.place(start)
+        raise
+
+
+def read_drop_table(cursor: Cursor) -> DropTable:
+    """Reads DROP TABLE, after DROP."""
+    cursor.expect("TABLE")
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name("a table name")
+    cascade = cursor.accept("CASCADE") or (cursor.accept("RESTRICT") and False)
+    cursor.finish()
+    return DropTable(name, if_exists, cascade)

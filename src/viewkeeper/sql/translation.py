@@ -1,0 +1,254 @@
+"""Queries of all kinds: WITH, SELECT, set operations, VALUES, and the tables they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.nodes import Distinct, Least, Monus, Node, Project, Rows, Scan, Top, Union
+from viewkeeper.algebra.types import Type
+from viewkeeper.errors import Place
+from viewkeeper.sql.aggregate_calls import is_aggregate, outermost
+from viewkeeper.sql.binding import Binder
+from viewkeeper.sql.blocks import Block
+from viewkeeper.sql.catalog import Catalog, Query, Stored
+from viewkeeper.sql.coercion import cast_to, common_type
+from viewkeeper.sql.context import Context
+from viewkeeper.sql.free import copied
+from viewkeeper.sql.limits import limit_of, offset_of, order_by_output
+from viewkeeper.sql.scopes import Scope
+
+Expected = Sequence[Type | None]
+
+
+class Translation:
+    """Translates the queries of one text."""
+
+    def __init__(self, context: Context, catalog: Catalog) -> None:
+        self.context = context
+        self.catalog = catalog
+
+    def query(self, tree: exp.Expr, scope: Scope, expected: Expected = ()) -> Query:
+        """A query in a scope of its own. `expected` gives types to columns that are only NULL."""
+        self._with(tree, scope)
+        if isinstance(tree, exp.Subquery):
+            inside = self.query(tree.this, Scope(parent=scope), expected)
+            return self._limited(inside, tree)
+        if isinstance(tree, exp.Select):
+            return Block(self, tree, scope, expected).translate()
+        if isinstance(tree, exp.SetOperation):
+            return self._limited(self._set_operation(tree, scope), tree)
+        if isinstance(tree, exp.Values):
+            return self._values(tree, scope, expected)
+        if isinstance(tree, exp.Table):
+            node, names = self.table(tree, scope)
+            return Query(self.context.project(node, [(n, _column(a)) for n, a in names]), tuple(n for n, _ in names))
+        self.context.wrong("this is not a query", tree, "write SELECT ...")
+
+    # WITH ------------------------------------------------------------------------------------------
+
+    def _with(self, tree: exp.Expr, scope: Scope) -> None:
+        clause = tree.args.get("with_") or tree.args.get("with")
+        if clause is None:
+            return
+        if clause.args.get("recursive"):
+            self.context.refuse(
+                "WITH RECURSIVE is not supported in this version", clause, "write the recursion as a Datalog program"
+            )
+        for cte in clause.expressions:
+            made = self.query(cte.this, Scope(parent=scope))
+            given = [column.name for column in cte.args["alias"].columns]
+            if given and len(given) != len(made.names):
+                self.context.wrong(f"'{cte.alias}' has {len(made.names)} columns, {len(given)} names are given", cte)
+            scope.named[cte.alias.lower()] = Query(made.node, tuple(given) or made.names)
+
+    # tables ----------------------------------------------------------------------------------------
+
+    def table(self, item: exp.Table, scope: Scope) -> tuple[Node, list[tuple[str, Attribute]]]:
+        """A table by name: a query of WITH, a stored relation, or a view."""
+        if item.args.get("db") is not None:
+            self.context.wrong(
+                f"'{item.db}.{item.name}' has more than one part: there are no schemas or catalogs",
+                item,
+                f"write {item.name}",
+            )
+        named = scope.named_query(item.name)
+        if named is not None:
+            return self._copy(named)
+        place = self.context.place(item.this) or Place.at(self.context.whole, 0)
+        found = self.catalog.find(item.name, place)
+        if isinstance(found, Stored):
+            numbers = self.context.numbers
+            attributes = [numbers.attribute(c.name, c.type, nullable=c.nullable) for c in found.schema]
+            scan = Scan(found.id, found.name, tuple(attributes))
+            return scan, [(a.name, a) for a in attributes]
+        return self._copy(found.query)
+
+    def _copy(self, query: Query) -> tuple[Node, list[tuple[str, Attribute]]]:
+        """A query in the place of its name, under numbers of its own each time."""
+        node, _ = copied(query.node, self.context.numbers)
+        return node, list(zip(query.names, node.outputs, strict=True))
+
+    # set operations --------------------------------------------------------------------------------
+
+    def _set_operation(self, tree: exp.SetOperation, scope: Scope) -> Query:
+        kind = type(tree)
+        if tree.args.get("by_name"):
+            self.context.refuse("UNION BY NAME is not supported", tree, "list the columns in the same order")
+        parts = _chain(tree) if kind is exp.Union else [tree.this, tree.expression]
+        branches = self._branches(parts, scope)
+        widths = {len(branch.names) for branch in branches}
+        if len(widths) > 1:
+            counts = " and ".join(str(len(branch.names)) for branch in branches)
+            self.context.wrong(f"the queries of a set operation have {counts} columns", parts[-1], None)
+        nodes, attributes = self._aligned(branches, parts)
+        distinct = tree.args.get("distinct") is not False
+        if distinct or kind is not exp.Union:
+            for attribute in attributes:
+                if attribute.type.has_map():
+                    self.context.refuse(
+                        f"the column '{attribute.name}' is a MAP, which has no equality", parts[0], "use map_entries"
+                    )
+        node: Node
+        if kind is exp.Union:
+            node = Union(tuple(nodes), tuple(attributes))
+            node = Distinct(node) if distinct else node
+        else:
+            left, right = (Distinct(part) if distinct else part for part in nodes)
+            node = (Least if kind is exp.Intersect else Monus)(left, right, tuple(attributes))
+        return Query(node, branches[0].names)
+
+    def _branches(self, parts: Sequence[exp.Expr], scope: Scope) -> list[Query]:
+        """The branches; those with a column that is only NULL come last, when its type is known from the others."""
+        bare = [_null_columns(part) for part in parts]
+        done: dict[int, Query] = {}
+        for index in sorted(range(len(parts)), key=lambda i: (bool(bare[i]), i)):
+            expected: list[Type | None] = []
+            if bare[index] and done:
+                known = next(iter(done.values())).node.outputs
+                expected = [a.type for a in known]
+            done[index] = self.query(parts[index], Scope(parent=scope), expected)
+        return [done[index] for index in range(len(parts))]
+
+    def _aligned(self, branches: Sequence[Query], at: Sequence[exp.Expr]) -> tuple[list[Node], list[Attribute]]:
+        """The branches with their columns cast to common types, and the attributes of the result."""
+        kinds: list[Type] = []
+        for index in range(len(branches[0].names)):
+            kind = branches[0].node.outputs[index].type
+            for branch, place in zip(branches[1:], at[1:], strict=True):
+                found = common_type(self.context, kind, branch.node.outputs[index].type)
+                if found is None:
+                    other = branch.node.outputs[index].type
+                    self.context.wrong(
+                        f"column {index + 1} of the set operation is {kind} in one query and {other} in another",
+                        place,
+                        "write a CAST",
+                    )
+                kind = found
+            kinds.append(kind)
+        nodes: list[Node] = []
+        for branch in branches:
+            pairs = list(zip(branch.node.outputs, kinds, strict=True))
+            if any(a.type.ddl != kind.ddl for a, kind in pairs):
+                nodes.append(_cast_columns(self.context, branch.node, pairs))
+            else:
+                nodes.append(branch.node)
+        numbers = self.context.numbers
+        attributes = [
+            numbers.attribute(name, kind, nullable=any(node.outputs[i].nullable for node in nodes))
+            for i, (name, kind) in enumerate(zip(branches[0].names, kinds, strict=True))
+        ]
+        return nodes, attributes
+
+    def _limited(self, query: Query, tree: exp.Expr) -> Query:
+        """ORDER BY and LIMIT of a set operation or of a query in brackets: by the columns it gives."""
+        limit, offset = limit_of(self.context, tree), offset_of(self.context, tree)
+        if limit is None and not offset:
+            return query
+        order = order_by_output(self.context, tree, list(zip(query.names, query.node.outputs, strict=True)))
+        return Query(Top(query.node, (), tuple(order), limit, offset), query.names)
+
+    # VALUES ----------------------------------------------------------------------------------------
+
+    def _values(self, tree: exp.Values, scope: Scope, expected: Expected) -> Query:
+        binder = Binder(self.context, scope, self.query)
+        rows: list[list[Expression]] = []
+        for row in tree.expressions:
+            items = row.expressions if isinstance(row, exp.Tuple) else [row.this if isinstance(row, exp.Paren) else row]
+            bound = [binder.bind(item) for item in items]
+            if any(item.find(exp.Placeholder) for item in bound):
+                self.context.refuse("a subquery in VALUES is not supported", row, "write SELECT ... UNION ALL")
+            rows.append([self.context.expression(item) for item in bound])
+        if len({len(row) for row in rows}) != 1:
+            self.context.wrong("the rows of VALUES have different lengths", tree, None)
+        kinds = [self._column_type([row[i] for row in rows], i, tree, expected) for i in range(len(rows[0]))]
+        numbers = self.context.numbers
+        alias = tree.args.get("alias")
+        given = [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        names = given or [f"col{i + 1}" for i in range(len(kinds))]
+        attributes = tuple(numbers.attribute(name, kind) for name, kind in zip(names, kinds, strict=True))
+        return Query(Rows(attributes, tuple(tuple(row) for row in rows)), tuple(names))
+
+    def _column_type(self, values: Sequence[Expression], index: int, at: exp.Expr, expected: Expected) -> Type:
+        said = [value for value in values if value.sql.upper() != "NULL"]
+        if not said:
+            if index < len(expected) and (kind := expected[index]) is not None:
+                return kind
+            self.context.wrong("a column that is always NULL has no type", at, "write for instance CAST(NULL AS STRING)")
+        kinds = list(dict.fromkeys(self.context.types(said, [at] * len(said))))
+        kind = kinds[0]
+        for other in kinds[1:]:
+            found = common_type(self.context, kind, other)
+            if found is None:
+                self.context.wrong(f"VALUES has {kind} and {other} in one column", at, "write a CAST")
+            kind = found
+        return kind
+
+    # checks ----------------------------------------------------------------------------------------
+
+    def no_aggregates(self, bound: Iterable[exp.Expr], where: str) -> None:
+        """Refuses aggregates and window functions where there are none."""
+        for node in bound:
+            for part in outermost(node, is_aggregate):
+                self.context.wrong(f"an aggregate cannot stand in {where}", part, "use HAVING, or a subquery")
+            window = node.find(exp.Window)
+            if window is not None:
+                self.context.wrong(f"a window function cannot stand in {where}", window, "use QUALIFY")
+
+
+def _column(attribute: Attribute) -> Expression:
+    return Expression((attribute,), raises=False)
+
+
+def _cast_columns(context: Context, node: Node, pairs: Sequence[tuple[Attribute, Type]]) -> Project:
+    columns: list[tuple[Attribute, Expression]] = []
+    for attribute, kind in pairs:
+        expression = cast_to(_column(attribute), attribute.type, kind)
+        if expression.attribute is not None:
+            columns.append((attribute, expression))
+        else:
+            columns.append((context.numbers.attribute(attribute.name, kind, nullable=attribute.nullable), expression))
+    return Project(node, tuple(columns))
+
+
+def _chain(tree: exp.SetOperation) -> list[exp.Expr]:
+    """The branches of a chain of UNION ALL, or of UNION: (a UNION b) UNION c is one union of three."""
+    distinct = tree.args.get("distinct") is not False
+    left = tree.this
+    plain = not any(left.args.get(part) for part in ("order", "limit", "offset", "with_", "with", "by_name"))
+    if isinstance(left, exp.Union) and plain and (distinct or left.args.get("distinct") is False):
+        return [*_chain(left), tree.expression]
+    return [left, tree.expression]
+
+
+def _null_columns(tree: exp.Expr) -> bool:
+    """Whether a branch has a column that is just NULL."""
+    while isinstance(tree, exp.Subquery):
+        tree = tree.this
+    if isinstance(tree, exp.Values):
+        return any(isinstance(part, exp.Null) for part in tree.find_all(exp.Null))
+    if not isinstance(tree, exp.Select):
+        return False
+    return any(isinstance(part.unalias(), exp.Null) for part in tree.expressions)

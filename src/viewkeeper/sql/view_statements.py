@@ -1,0 +1,294 @@
+"""Statements that define and look after views, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from viewkeeper.errors import SqlError
+from viewkeeper.spans import seconds
+from viewkeeper.sql.tokens import Cursor
+
+QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+"""What a query begins with."""
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """WITH (...). Spans of time in seconds; `auxiliary` is None where the user leaves it to the planner."""
+
+    refresh: str = "auto"
+    on: str = "commit"
+    lag: float | None = None
+    keep: float | None = None
+    auxiliary: bool | None = None
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """CREATE [OR REPLACE] [MATERIALIZED] VIEW [IF NOT EXISTS] name [(columns)] [WITH (options)] AS query."""
+
+    name: str
+    columns: tuple[str, ...] | None
+    query: str
+    materialized: bool
+    or_replace: bool
+    if_not_exists: bool
+    options: ViewOptions
+
+
+@dataclass(frozen=True)
+class AlterView:
+    """ALTER [MATERIALIZED] VIEW name AS query. `materialized` is None for ALTER VIEW, which takes either kind."""
+
+    name: str
+    query: str
+    materialized: bool | None = None
+
+
+@dataclass(frozen=True)
+class DropView:
+    """DROP [MATERIALIZED] VIEW [IF EXISTS] name [CASCADE]. `materialized` is None for DROP VIEW: either kind."""
+
+    name: str
+    materialized: bool | None
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """REFRESH [TABLE | MATERIALIZED VIEW | VIEW] name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Verify:
+    """VERIFY [[MATERIALIZED] VIEW name]; without a name, all of them."""
+
+    name: str | None
+
+
+# reading ----------------------------------------------------------------------------------------
+
+
+def read_create_view(cursor: Cursor, or_replace: bool) -> CreateView:
+    """Reads CREATE [OR REPLACE] [MATERIALIZED] VIEW, after OR REPLACE."""
+    materialized = cursor.accept("MATERIALIZED")
+    cursor.expect("VIEW")
+    start = cursor.index
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if if_not_exists and or_replace:
+        cursor.index = start
+        raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other", hint="leave one of them out")
+    if cursor.word() == "AS" and cursor.word(1) in QUERY_WORDS:
+        raise cursor.error("expected a view name here", hint="CREATE VIEW name AS SELECT ...")
+    name = cursor.name("a view name")
+    columns = _columns(cursor) if cursor.word() == "(" else None
+    _comment(cursor)
+    options = _options(cursor, materialized) if cursor.word() == "WITH" else ViewOptions()
+    _comment(cursor)
+    if cursor.word() in _ELSEWHERE:
+        raise cursor.error(f"{cursor.word()} is not supported for a view", hint=_ELSEWHERE[cursor.word()])
+    if not cursor.accept("AS"):
+        kind = "MATERIALIZED VIEW" if materialized else "VIEW"
+        raise cursor.error("expected AS and a query here", hint=f"CREATE {kind} {name} AS SELECT ...")
+    return CreateView(name, columns, _query(cursor), materialized, or_replace, if_not_exists, options)
+
+
+_ELSEWHERE = {
+    "TBLPROPERTIES": "leave it out; options stand in WITH (...)",
+    "USING": "leave it out: the database stores its views itself",
+    "PARTITIONED": "leave it out: files are sorted by key and skipped by their bounds",
+    "CLUSTER": "leave it out: files are sorted by key and skipped by their bounds",
+    "SCHEDULE": "write WITH (on = 'demand') and run REFRESH when you want it",
+    "TRIGGER": "leave it out: views are kept true on every commit",
+}
+
+
+def _columns(cursor: Cursor) -> tuple[str, ...]:
+    """Column names, each with a COMMENT if the user likes."""
+    cursor.expect("(")
+    names: list[str] = []
+    while True:
+        name = cursor.name("a column name")
+        if name.lower() in (known.lower() for known in names):
+            raise cursor.error(f"the view has two columns named '{name}'", hint="give each its own name", back=1)
+        names.append(name)
+        _comment(cursor)
+        if cursor.accept(")"):
+            return tuple(names)
+        if cursor.word() != ",":
+            raise cursor.error(
+                "a view's columns are names alone: their types come from its query",
+                hint=f"write ({', '.join(names)}, ...) AS SELECT ...",
+            )
+        cursor.expect(",")
+
+
+def _comment(cursor: Cursor) -> None:
+    if cursor.accept("COMMENT"):
+        _string(cursor, "a comment in quotes", "for instance COMMENT 'orders of the day'")
+
+
+def _string(cursor: Cursor, what: str, hint: str) -> str:
+    """Reads a string."""
+    if cursor.at_end or cursor.statement.text[cursor.tokens[cursor.index].start] not in "'\"":
+        raise cursor.error(f"expected {what} here", hint=hint)
+    cursor.index += 1
+    return str(cursor.tokens[cursor.index - 1].text)
+
+
+def _query(cursor: Cursor) -> str:
+    """Reads the query to the end of the statement."""
+    if not cursor.at_end and cursor.word() not in QUERY_WORDS:
+        raise cursor.error("a view is a query", hint="for instance AS SELECT region, sum(amount) FROM orders ...")
+    words = [token.text.upper() for token in cursor.tokens[-4:]]
+    if words[:3] == ["AS", "OF", "EPOCH"]:
+        cursor.index = len(cursor.tokens) - 4
+        raise cursor.error("a view follows its tables, so it cannot read them AS OF an epoch", hint="leave it out")
+    return cursor.rest("a query")
+
+
+def read_alter_view(cursor: Cursor) -> AlterView:
+    """Reads ALTER [MATERIALIZED] VIEW, after ALTER."""
+    materialized = True if cursor.accept("MATERIALIZED") else None
+    cursor.expect("VIEW")
+    name = cursor.name("a view name")
+    if cursor.word() != "AS":
+        raise cursor.error("only the query of a view can be altered", hint=f"ALTER VIEW {name} AS SELECT ...")
+    cursor.expect("AS")
+    return AlterView(name, _query(cursor), materialized)
+
+
+def read_drop_view(cursor: Cursor) -> DropView:
+    """Reads DROP [MATERIALIZED] VIEW, after DROP."""
+    materialized = True if cursor.accept("MATERIALIZED") else None
+    cursor.expect("VIEW")
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name("a view name")
+    cascade = cursor.accept("CASCADE") or (cursor.accept("RESTRICT") and False)
+    cursor.finish()
+    return DropView(name, materialized, if_exists, cascade)
+
+
+def read_refresh(cursor: Cursor) -> Refresh:
+    """Reads REFRESH."""
+    cursor.expect("REFRESH")
+    if cursor.word(1):
+        _kind(cursor)
+        cursor.accept("TABLE")
+    name = cursor.name("the name of a view or table")
+    cursor.finish()
+    return Refresh(name)
+
+
+def read_verify(cursor: Cursor) -> Verify:
+    """Reads VERIFY."""
+    cursor.expect("VERIFY")
+    if cursor.at_end:
+        return Verify(None)
+    _kind(cursor)
+    name = cursor.name("a view name")
+    cursor.finish()
+    return Verify(name)
+
+
+def _kind(cursor: Cursor) -> bool:
+    """Reads [MATERIALIZED] VIEW, if it is there."""
+    return cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW")
+
+
+# options ----------------------------------------------------------------------------------------
+
+
+def _options(cursor: Cursor, materialized: bool) -> ViewOptions:
+    """Reads WITH (name = value, ...)."""
+    cursor.expect("WITH", "(")
+    options = ViewOptions()
+    given: dict[str, int] = {}
+    while True:
+        start = cursor.index
+        name = cursor.name("an option").lower()
+        reader = _OPTIONS.get(name)
+        if reader is None:
+            cursor.index = start
+            raise cursor.error(f"a view has no option '{name}'", hint=f"the options are {', '.join(_OPTIONS)}")
+        if name in given:
+            cursor.index = start
+            raise cursor.error(f"the option '{name}' is given twice", hint="leave one of them out")
+        if not materialized and name != "auxiliary":
+            cursor.index = start
+            raise cursor.error(
+                f"a view that is not materialized stores nothing, so '{name}' does not apply to it",
+                hint="leave it out, or write CREATE MATERIALIZED VIEW",
+            )
+        given[name] = start
+        cursor.expect("=")
+        options = reader(cursor, options)
+        if cursor.accept(")"):
+            break
+        cursor.expect(",")
+    if options.lag is not None:
+        if "on" in given and options.on == "commit":
+            cursor.index = given["lag"]
+            raise cursor.error(
+                "a view that is refreshed on every commit has no lag", hint="leave out lag, or on = 'commit'"
+            )
+        options = replace(options, on="demand")
+    return options
+
+
+def _choice(cursor: Cursor, name: str, choices: tuple[str, ...]) -> str:
+    quoted = [f"'{choice}'" for choice in choices]
+    hint = f"write {name} = {', '.join(quoted[:-1])} or {quoted[-1]}"
+    value = _string(cursor, f"a value of '{name}' in quotes", hint).lower()
+    if value not in choices:
+        raise cursor.error(f"'{name}' cannot be '{value}'", hint=hint, back=1)
+    return value
+
+
+def _span(cursor: Cursor, name: str) -> float:
+    hint = f"write for instance {name} = '5 minutes' or {name} = '7 days'"
+    value = _string(cursor, "a span of time in quotes", hint)
+    try:
+        span = seconds(value)
+    except SqlError as problem:
+        raise cursor.error(problem.message, hint=hint, back=1) from None
+    if span <= 0:
+        raise cursor.error(f"'{name}' must be longer than nothing", hint=hint, back=1)
+    return span
+
+
+def _refresh(cursor: Cursor, options: ViewOptions) -> ViewOptions:
+    return replace(options, refresh=_choice(cursor, "refresh", ("auto", "incremental", "full")))
+
+
+def _on(cursor: Cursor, options: ViewOptions) -> ViewOptions:
+    return replace(options, on=_choice(cursor, "on", ("commit", "demand")))
+
+
+def _lag(cursor: Cursor, options: ViewOptions) -> ViewOptions:
+    return replace(options, lag=_span(cursor, "lag"))
+
+
+def _keep(cursor: Cursor, options: ViewOptions) -> ViewOptions:
+    return replace(options, keep=_span(cursor, "keep"))
+
+
+def _auxiliary(cursor: Cursor, options: ViewOptions) -> ViewOptions:
+    value = "" if cursor.at_end else str(cursor.tokens[cursor.index].text).lower()
+    if value not in ("true", "false"):
+        raise cursor.error("'auxiliary' is true or false", hint="write auxiliary = true or auxiliary = false")
+    cursor.index += 1
+    return replace(options, auxiliary=value == "true")
+
+
+_OPTIONS: dict[str, Callable[[Cursor, ViewOptions], ViewOptions]] = {
+    "refresh": _refresh,
+    "on": _on,
+    "lag": _lag,
+    "keep": _keep,
+    "auxiliary": _auxiliary,
+}

@@ -1,0 +1,90 @@
+"""What a view is: the user's query, what is maintained of it, and how. Kept in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+TABLE, VIEW, MATERIALIZED, AUXILIARY = "table", "view", "materialized", "auxiliary"
+"""The kinds of relations."""
+
+KIND_WORDS = {TABLE: "table", VIEW: "view", MATERIALIZED: "materialized view", AUXILIARY: "auxiliary relation"}
+"""The kinds as people say them; in capitals, as SQL does."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The definition of a view or auxiliary relation. Expressions are the JSON of `algebra.serial`.
+
+    `query` is the query as the user wrote it; `stored` is what is maintained, over auxiliary relations. `uses` are the
+    ids of the relations it reads itself, `hidden` those of the auxiliary relations it needs. `lag` and `keep` are
+    seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch up to which a view
+    that is refreshed on demand is true, 0 for every other.
+    """
+
+    kind: str
+    sql: str
+    names: tuple[str, ...]
+    query: Mapping[str, Any] = field(hash=False)
+    stored: Mapping[str, Any] | None = field(default=None, hash=False)
+    refresh: str = "auto"
+    on: str = "commit"
+    lag: float | None = None
+    keep: float | None = None
+    uses: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    refreshed: int = 0
+    engine: str = ""
+    auxiliary: bool | None = None
+
+    @property
+    def is_demand(self) -> bool:
+        """Whether it is stored and brought up to date only when asked for."""
+        return self.kind != VIEW and self.on == "demand"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the user chose with WITH, or would have by saying nothing."""
+        body: dict[str, Any] = {} if self.kind == VIEW else {"refresh": self.refresh, "on": self.on}
+        rest = {"lag": self.lag, "keep": self.keep, "auxiliary": self.auxiliary}
+        return body | {name: value for name, value in rest.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """For the ledger."""
+        return {
+            "kind": self.kind,
+            "sql": self.sql,
+            "names": list(self.names),
+            "query": self.query,
+            "stored": self.stored,
+            "refresh": self.refresh,
+            "on": self.on,
+            "lag": self.lag,
+            "keep": self.keep,
+            "uses": list(self.uses),
+            "hidden": list(self.hidden),
+            "refreshed": self.refreshed,
+            "engine": self.engine,
+            "auxiliary": self.auxiliary,
+        }
+
+    @staticmethod
+    def from_json(body: Mapping[str, Any]) -> Definition:
+        """The inverse of to_json."""
+        return Definition(
+            body["kind"],
+            body["sql"],
+            tuple(body["names"]),
+            body["query"],
+            body["stored"],
+            body["refresh"],
+            body["on"],
+            body["lag"],
+            body["keep"],
+            tuple(body["uses"]),
+            tuple(body["hidden"]),
+            body["refreshed"],
+            body["engine"],
+            body["auxiliary"],
+        )

@@ -1,0 +1,362 @@
+"""Propagation: the net change of every affected view, worked out level by level (the wave front).
+
+A view is looked at after everything it reads. Its change is computed from the changes of its inputs; if those cannot
+reach it, or leave it as it was, nothing above it is touched. What comes out is net: every row once, and no row is
+deleted that was not there, which is checked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.algebra.serial import from_json
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.delta.laws import once
+from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.folding import fold
+from viewkeeper.engine.lowered import Lowered
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.errors import InternalError, ViewkeeperError
+from viewkeeper.plan.choice import Choice, choose
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.definition import VIEW
+from viewkeeper.store.scan import Source, pick, signed_frame
+from viewkeeper.store.state import Relation
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.change import Report
+from viewkeeper.transaction.intake import canonical_frame, materialise
+from viewkeeper.transaction.reading import StateReader, Work, schema_of
+from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """How one view was brought up to date."""
+
+    relation: Relation
+    strategy: str
+    reason: str
+    work: Work
+    seconds: float
+    note: str = ""
+
+
+def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Report:
+    """The report on a view: its own part and those of its auxiliary relations."""
+    every = [*parts, done]
+    works = [part.work for part in every]
+    notes = [part.note for part in every if part.note]
+    return Report(
+        done.strategy,
+        "; ".join(dict.fromkeys([done.reason, *notes])),
+        rows,
+        sum(work.files_read for work in works),
+        sum(work.files_total for work in works),
+        sum(part.seconds for part in every),
+        sum(work.rows_read for work in works),
+        tuple(dict.fromkeys(name for work in works for name in work.read)),
+    )
+
+
+def maintained_node(relation: Relation) -> n.Node:
+    """What is kept of a stored view, as an expression over relations."""
+    assert relation.definition is not None
+    return _expression(relation.id, relation.definition.stored, relation.definition.query)
+
+
+_expressions: dict[tuple[str, int], n.Node] = {}
+
+
+def _expression(key: str, stored: object, query: object) -> n.Node:
+    body = stored if stored is not None else query
+    known = _expressions.get((key, id(body)))
+    if known is None:
+        known = from_json(body)  # type: ignore[arg-type]
+        _expressions[(key, id(body))] = known
+    return known
+
+
+def affected(tx: Transaction, changed: Iterable[str]) -> list[Relation]:
+    """The stored views that a change of some relations may reach at a commit, each after all it reads."""
+    stored = {
+        r.id: {scan.relation for scan in n.scans(maintained_node(r))}
+        for r in tx.alive()
+        if r.definition is not None
+        and r.kind != VIEW
+        and (not r.definition.is_demand or r.id in tx.refreshing or r.id in tx.unfilled)
+    }
+    reached = set(changed)
+    order: list[Relation] = []
+    while True:
+        ready = [
+            key
+            for key, uses in stored.items()
+            if (key in reached or uses & reached)
+            and not any(other in uses and _reaches(stored, other, reached) for other in stored if other != key)
+        ]
+        if not ready:
+            return order
+        for key in ready:
+            order.append(tx.by_id(key))
+            reached.add(key)
+            del stored[key]
+
+
+def _reaches(stored: dict[str, set[str]], key: str, reached: set[str]) -> bool:
+    """Whether a view that is still to be looked at may change."""
+    waiting, seen = [key], set()
+    while waiting:
+        current = waiting.pop()
+        if current in seen or current not in stored:
+            continue
+        seen.add(current)
+        if current in reached or stored[current] & reached:
+            return True
+        waiting += stored[current]
+    return False
+
+
+def has_views(tx: Transaction) -> bool:
+    """Whether the transaction may change a stored view."""
+    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    return bool(affected(tx, {*changed, *tx.unfilled, *tx.refreshing}))
+
+
+def propagate(tx: Transaction) -> list[Maintained]:
+    """Works out the change of every view the transaction reaches, and joins it to the transaction."""
+    tx.drop_derived()
+    tx.settle()
+    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    done: list[Maintained] = []
+    for relation in affected(tx, {*changed, *tx.unfilled, *tx.refreshing}):
+        result = _bring_up(tx, relation, changed)
+        if result is None:
+            continue
+        done.append(result)
+        tx.derived.add(relation.id)
+        if relation.definition is not None and relation.definition.is_demand:
+            tx.refreshed[relation.id] = tx.state.epoch + 1
+        if not tx.pending_of(relation).is_empty:
+            changed.add(relation.id)
+    return done
+
+
+def _bring_up(tx: Transaction, relation: Relation, changed: set[str]) -> Maintained | None:
+    """Brings a view up to date in the way it needs; None if nothing it reads has changed."""
+    node = maintained_node(relation)
+    read = {scan.relation for scan in n.scans(node)}
+    if relation.id in tx.unfilled:
+        return _fill(tx, relation, node, StateReader.of(tx))
+    if relation.id in tx.refreshing:
+        assert relation.definition is not None
+        since = relation.definition.refreshed
+        newer = {key for key in read if any(file.last_epoch > since for file in tx.by_id(key).files)}
+        if not newer | (read & changed):
+            return Maintained(relation, "none", "nothing it reads has changed", Work(), 0.0)
+        return maintain(tx, relation, node, newer | (read & changed), StateReader.of(tx, since))
+    if not read & changed:
+        return None
+    return maintain(tx, relation, node, read & changed, StateReader.of(tx))
+
+
+def _fill(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader) -> Maintained:
+    """The first contents of a view, or those under its new definition."""
+    began = time.perf_counter()
+    recompute(tx, relation, node, reader)
+    return Maintained(relation, "full", "its definition is new", reader.work, time.perf_counter() - began)
+
+
+def maintain(tx: Transaction, relation: Relation, node: n.Node, changed: set[str], reader: StateReader) -> Maintained:
+    """Brings one stored view up to date: by change, or by computing it anew, as the plan chooses."""
+    began = time.perf_counter()
+    reader.own = relation.id
+    assert relation.definition is not None
+    refresh = relation.definition.refresh
+    choice = choose(node, changed, refresh, lambda scan: _changed_rows(tx, scan.relation), reader.size)
+    try:
+        if choice.strategy == "full":
+            recompute(tx, relation, node, reader)
+        else:
+            choice = by_change(tx, relation, node, changed, reader, choice)
+    except ViewkeeperError as problem:
+        if problem.detail is None:
+            problem.detail = f"while keeping {relation.name} true"
+        raise
+    seconds = time.perf_counter() - began
+    return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, choice.note)
+
+
+def _changed_rows(tx: Transaction, key: str) -> int:
+    pending = tx.pending.get(key)
+    if pending is None:
+        return 0
+    return int(pending.rows.num_rows) + sum(file.rows for file in pending.staged)
+
+
+# by change ----------------------------------------------------------------------------------------
+
+
+def by_change(
+    tx: Transaction, relation: Relation, node: n.Node, changed: set[str], reader: StateReader, choice: Choice
+) -> Choice:
+    """δV, joined to the transaction."""
+    lowering = Lowering(tx.store.engine, reader)
+    if isinstance(node, n.Aggregate):
+        return _group_by(tx, relation, node, changed, lowering, choice)
+    change = differentiate(node, changed)
+    if change is not None:
+        _join_change(tx, relation, lowering.lower(change), check=True)
+    return choice
+
+
+def _group_by(
+    tx: Transaction, relation: Relation, node: n.Aggregate, changed: set[str], lowering: Lowering, choice: Choice
+) -> Choice:
+    """A stored group-by: from its state, or by the touched groups where an aggregate has no state.
+
+    δγ = γ(S@new ⋉ K) − γ@old ⋉ K        K = the groups of δS, γ@old as stored
+    """
+    change = differentiate(node.input, changed)
+    if change is None:
+        return choice
+    stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
+    after = n.at(node.input, n.NEW)
+    if all(call.text is None for call in node.calls):
+        folded = fold(lowering, node, stored, after, change)
+        if folded is None:
+            return choice
+        if folded.table is not None:
+            _join_rows(tx, relation, folded.table)
+        else:
+            _join_frame(tx, relation, folded.frame)
+        again = f"{folded.reread} group{'s' if folded.reread != 1 else ''} lost an extremum and were read again"
+        return replace(choice, note=again if folded.reread else "")
+    change = once(change)
+    pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
+    if lowering.lower(change).empty:
+        return choice
+    fresh = replace(node, input=n.Restrict(after, change, pairs) if pairs else after)
+    before: n.Node = n.Restrict(stored, change, pairs) if pairs else stored
+    plus, minus = lowering.lower(fresh), lowering.lower(n.Negate(before))
+    added = plus.frame.selectExpr(*plus.columns, f"CAST(1 AS BIGINT) AS {WEIGHT}")
+    frame = tx.store.engine.union([added, minus.frame.selectExpr(*minus.columns)])
+    _join_change(tx, relation, Lowered(frame, node.outputs, weighted=True), check=False)
+    return choice
+
+
+# anew ---------------------------------------------------------------------------------------------
+
+
+def recompute(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader) -> None:
+    """V@new − V@old, with V@new computed from its inputs and V@old as stored."""
+    engine = tx.store.engine
+    lowering = Lowering(engine, reader)
+    after = lowering.lower(n.at(node, n.NEW))
+    frames = [after.frame.selectExpr(*after.columns, f"CAST(1 AS BIGINT) AS {WEIGHT}")]
+    stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
+    before = lowering.lower(n.Negate(stored))
+    if not before.empty:
+        frames.append(before.frame.selectExpr(*before.columns))
+    _join_change(tx, relation, Lowered(engine.union(frames), node.outputs, weighted=True), check=False)
+
+
+# for views that store nothing ---------------------------------------------------------------------------
+
+
+def net_change(store: Store, relation: Relation, node: n.Node, changed: set[str], reader: StateReader) -> pa.Table:
+    """δ of a query between the reader's two states, on the driver, under the relation's names."""
+    change = differentiate(node, changed)
+    if change is None:
+        return relation.schema.signed_arrow.empty_table()
+    return _collected(store, relation, Lowering(store.engine, reader).lower(change))
+
+
+def net_difference(
+    store: Store, relation: Relation, node: n.Node, before: n.Node | None, reader: StateReader
+) -> pa.Table:
+    """What one query gives in the new state less what another gave in the old one."""
+    lowering = Lowering(store.engine, reader)
+    after = lowering.lower(n.at(node, n.NEW))
+    frames = [after.frame.selectExpr(*after.columns, f"CAST(1 AS BIGINT) AS {WEIGHT}")]
+    if before is not None:
+        gone = lowering.lower(n.Negate(n.at(before, n.OLD)))
+        frames.append(gone.frame.selectExpr(*gone.columns))
+    return _collected(store, relation, Lowered(store.engine.union(frames), node.outputs, weighted=True))
+
+
+def _collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:
+    if change.empty:
+        return relation.schema.signed_arrow.empty_table()
+    rows = conform(store.engine.collect(change.frame), schema_of(change.outputs), signed=True)
+    return consolidate(_canonical(rows.rename_columns([*relation.schema.names, WEIGHT]), relation))
+
+
+# joining a change to the transaction ----------------------------------------------------------------
+
+
+def _join_change(tx: Transaction, relation: Relation, change: Lowered, *, check: bool) -> None:
+    if change.empty:
+        return
+    engine = tx.store.engine
+    small = engine.collect_small(change.frame)
+    if small is not None:
+        _join_rows(tx, relation, conform(small, schema_of(change.outputs), signed=True), check=check)
+        return
+    _join_frame(tx, relation, change.frame)
+
+
+def _join_rows(tx: Transaction, relation: Relation, rows: pa.Table, *, check: bool = False) -> None:
+    rows = rows.rename_columns([*relation.schema.names, WEIGHT])
+    net = consolidate(_canonical(rows, relation))
+    if net.num_rows == 0:
+        return
+    if check:
+        check_minimal(tx, relation, net)
+    tx.add_rows(relation, net)
+
+
+def _canonical(rows: pa.Table, relation: Relation) -> pa.Table:
+    plain = canonical(rows.drop_columns([WEIGHT]), relation.schema)
+    return plain.append_column(rows.schema.field(WEIGHT), rows[WEIGHT])
+
+
+def _join_frame(tx: Transaction, relation: Relation, frame: Frame) -> None:
+    """A change too large for the driver: consolidated and written by the engine."""
+    schema = relation.schema
+    named = canonical_frame(tx.store.engine, frame.toDF(*schema.names, WEIGHT), schema, WEIGHT)
+    kept, rows = materialise(tx.store, consolidated(named, schema), schema, f"{WEIGHT} bigint")
+    if rows:
+        tx.add_files(relation, tx.store.writer(relation).write_frame(with_no_epoch(kept), rows))
+
+
+def check_minimal(tx: Transaction, relation: Relation, net: pa.Table) -> None:
+    """Raises unless every deleted row is there as often as it is deleted: a change is strongly minimal or wrong."""
+    gone = part_with_sign(net, -1)
+    if gone.num_rows == 0:
+        return
+    schema = relation.schema
+    names = [name for name in schema.sort_columns if not schema.column(name).type.is_nested]
+    source = Source(schema, relation.files_at(tx.state.epoch), tx.state.epoch)
+    keys = None
+    if names:
+        distinct = gone.select(names).group_by(names, use_threads=False).aggregate([])
+        keys = Keys(distinct.select(names), schema.subset(names))
+    engine = tx.store.engine
+    frame = consolidated(signed_frame(engine, tx.store.storage, pick(source, keys)), schema)
+    stored = conform(engine.collect(frame), schema, signed=True)
+    held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
+    for row, count in zip(row_tuples(gone.drop_columns([WEIGHT])), gone[WEIGHT].to_pylist(), strict=True):
+        if held.get(row, 0) < count:
+            raise InternalError(
+                f"the change of {relation.name} deletes {row} {count} times, it is there {held.get(row, 0)} times",
+                detail="nothing was changed",
+                hint=f"run VERIFY VIEW {relation.name}, and report this",
+            )

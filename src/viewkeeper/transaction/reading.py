@@ -1,0 +1,218 @@
+"""Reading relations for a maintenance plan: before, after, and what changed, by key where a plan has keys.
+
+Old is the epoch a view was last true at: for views kept at every commit the one before it, for a view refreshed on
+demand an earlier one. New is what the transaction sees. A change is what lies in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
+from viewkeeper.algebra.types import quote
+from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowered import Binding, Lowered
+from viewkeeper.store.batch import stored_frame
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scan import Scan, Source, pick, signed_frame
+from viewkeeper.store.state import Relation
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.intake import adopt_scratch
+from viewkeeper.transaction.transaction import Pending, Transaction, conform
+
+
+@dataclass
+class Work:
+    """What maintenance has read, for the report."""
+
+    files_read: int = 0
+    files_total: int = 0
+    rows_read: int = 0
+    read: list[str] = field(default_factory=list)
+
+    def count(self, name: str, picked: Scan) -> None:
+        """Notes that a relation is read."""
+        self.files_read += len(picked.files)
+        self.files_total += picked.total_files
+        self.rows_read += sum(file.rows for file in picked.files)
+        if picked.files:
+            self.read.append(name)
+
+
+class StateReader:
+    """Reads relations as they are at an epoch, with what a transaction adds, and as they were at an earlier one."""
+
+    def __init__(
+        self,
+        store: Store,
+        by_id: Callable[[str], Relation],
+        epoch: int,
+        since: int,
+        pending: Mapping[str, Pending] | None = None,
+    ) -> None:
+        """New is `epoch` with the pending changes, old is `since`."""
+        self.store = store
+        self.engine = store.engine
+        self.by_id = by_id
+        self.epoch = epoch
+        self.since = since
+        self.pending = pending or {}
+        self.own = ""  # the view that is worked on: what it reads of itself is not counted
+        self.work = Work()
+
+    @staticmethod
+    def of(tx: Transaction, since: int | None = None) -> StateReader:
+        """Reads what a transaction sees; old is the epoch it began from unless said otherwise."""
+        epoch = tx.state.epoch
+        return StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
+
+    # what a plan asks for --------------------------------------------------------------------------
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """The rows of a relation in a state: at least those that the binding asks for."""
+        relation = self.by_id(scan.relation)
+        if scan.state == n.CHANGE:
+            return self._change(scan, relation)
+        keys = None if binding is None else self._keys(scan, relation, binding)
+        picked = pick(self._source(relation, scan.state), keys)
+        if relation.id != self.own:
+            self.work.count(f"{relation.name}@{scan.state}", picked)
+        if picked.is_empty:
+            return self._nothing(scan)
+        frame = self._plain(scan, picked)
+        known = () if binding is None else (binding.table,)
+        return Lowered(frame, scan.outputs, False, known, binding is not None)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored of a relation."""
+        if scan.state == n.CHANGE:
+            return 0
+        return sum(file.rows for file in self.by_id(scan.relation).files)
+
+    def keep(self, lowered: Lowered) -> Lowered:
+        """The same rows computed once: on the driver if few, in scratch files if many."""
+        if lowered.empty:
+            return lowered
+        schema = schema_of(lowered.outputs)
+        small = self.engine.collect_small(lowered.frame)
+        if small is not None:
+            table = conform(small, schema, signed=lowered.weighted)
+            if lowered.weighted:
+                table = consolidate(table)
+            return self._local(table, lowered.outputs, weighted=lowered.weighted)
+        extra = f"{WEIGHT} bigint" if lowered.weighted else ""
+        path = self.store.scratch_path()
+        frame = consolidated(lowered.frame, schema) if lowered.weighted else lowered.frame
+        self.engine.write(frame, self.store.storage.url(path))
+        kept, rows = adopt_scratch(self.store, path, schema, extra)
+        return Lowered(kept, lowered.outputs, lowered.weighted, (), False, rows == 0)
+
+    # states ----------------------------------------------------------------------------------------
+
+    def _source(self, relation: Relation, state: str) -> Source:
+        if state == n.OLD:
+            return Source(relation.schema, relation.files_at(self.since), self.since)
+        pending = self.pending.get(relation.id)
+        staged = tuple(pending.staged) if pending else ()
+        return Source(
+            relation.schema, relation.files_at(self.epoch), self.epoch, staged, pending.rows if pending else None
+        )
+
+    def _change(self, scan: n.Scan, relation: Relation) -> Lowered:
+        pending = self.pending.get(relation.id)
+        names = scan.stored_names
+        frames: list[Frame] = []
+        rows: pa.Table | None = None
+        if pending is not None:
+            if pending.rows.num_rows:
+                rows = pending.rows.select([*names, WEIGHT])
+            if pending.staged:
+                frames.append(stored_frame(self.engine, self.store.storage, pending.staged, relation.schema))
+        if self.since < self.epoch:
+            frames += self._between(relation)
+        if not frames:
+            if rows is None:
+                return self._nothing(scan, weighted=True)
+            net = consolidate(rows).rename_columns([*(a.label for a in scan.outputs), WEIGHT])
+            return self._local(net, scan.outputs, weighted=True)
+        texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
+        parts = [frame.selectExpr(*texts, WEIGHT) for frame in frames]
+        if rows is not None:
+            schema = schema_of(scan.outputs)
+            parts.append(self.engine.arrow(rows.rename_columns([*schema.names, WEIGHT]), schema, f"{WEIGHT} bigint"))
+        return self.keep(Lowered(self.engine.union(parts), scan.outputs, True, (), True))
+
+    def _between(self, relation: Relation) -> list[Frame]:
+        """The committed rows after `since`."""
+        newer = [file for file in relation.files_at(self.epoch) if file.last_epoch > self.since]
+        if not newer:
+            return []
+        frame = stored_frame(self.engine, self.store.storage, newer, relation.schema)
+        return [frame.filter(f"{EPOCH} IS NULL OR ({EPOCH} > {self.since} AND {EPOCH} <= {self.epoch})")]
+
+    # frames ----------------------------------------------------------------------------------------
+
+    def _plain(self, scan: n.Scan, picked: Scan) -> Frame:
+        """The picked rows, only the columns that are needed, duplicates repeated."""
+        pairs = zip(scan.stored_names, scan.outputs, strict=True)
+        texts = [f"{quote(name)} AS {a.label}" for name, a in pairs]
+        labels = [a.label for a in scan.outputs]
+        frame = signed_frame(self.engine, self.store.storage, picked).selectExpr(*texts, WEIGHT)
+        if not picked.has_repeats:
+            return frame.selectExpr(*labels)
+        if picked.has_deletions:
+            frame = consolidated(frame, schema_of(scan.outputs), guarded=True)
+        copies = f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"
+        return frame.selectExpr(*labels, copies).selectExpr(*labels)
+
+    def _local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool) -> Lowered:
+        schema = schema_of(outputs)
+        frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
+        known = table.drop_columns([WEIGHT]) if weighted else table
+        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0)
+
+    def _nothing(self, scan: n.Scan, *, weighted: bool = False) -> Lowered:
+        schema = schema_of(scan.outputs)
+        return self._local(
+            (schema.signed_arrow if weighted else schema.arrow).empty_table(), scan.outputs, weighted=weighted
+        )
+
+    @staticmethod
+    def _keys(scan: n.Scan, relation: Relation, binding: Binding) -> Keys | None:
+        """The binding on the relation's own columns and types; those sorted by come first."""
+        names = dict(zip(scan.outputs, scan.stored_names, strict=True))
+        order = [name.lower() for name in relation.schema.sort_columns]
+        columns = sorted(
+            binding.columns,
+            key=lambda a: order.index(names[a].lower()) if names[a].lower() in order else len(order),
+        )
+        schema = relation.schema.subset([names[a] for a in columns])
+        arrays = []
+        for attribute, stored in zip(columns, schema, strict=True):
+            array = binding.table.column(attribute.label)
+            if array.type != stored.type.arrow:
+                if stored.type.is_integer:
+                    array = _fitting(array, stored.type.arrow)
+                array = pc.cast(array, stored.type.arrow)
+            arrays.append(array)
+        return Keys(pa.table(arrays, names=schema.names), schema)
+
+
+def _fitting(array: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Integers that do not fit a narrower type can equal none of its values; one that is there anyway takes over."""
+    info = 1 << (kind.bit_width - 1)
+    inside = pc.and_(pc.greater_equal(array, -info), pc.less(array, info))
+    return pc.if_else(inside, array, pa.scalar(0, array.type))
+
+
+def schema_of(outputs: tuple[Attribute, ...]) -> Schema:
+    """The schema of a lowered frame."""
+    return Schema(tuple(Column(a.label, a.type) for a in outputs))

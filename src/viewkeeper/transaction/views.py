@@ -1,0 +1,402 @@
+"""Views as definitions: creating, replacing, refreshing and dropping them, and reading virtual ones."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.serial import from_json, to_json
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.typer import EngineTyper
+from viewkeeper.errors import Place, SqlError
+from viewkeeper.plan.auxiliary import Split, split
+from viewkeeper.sql import statements as sql
+from viewkeeper.sql.query import Query, Stored, Virtual, translate
+from viewkeeper.sql.references import place_of_name
+from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
+from viewkeeper.store.state import Relation, State
+from viewkeeper.store.store import Held, Store
+from viewkeeper.transaction.change import Change
+from viewkeeper.transaction.propagation import maintained_node, net_change, net_difference
+from viewkeeper.transaction.reading import StateReader
+from viewkeeper.transaction.transaction import Read, Transaction, already_exists, changed_epochs, wrong_kind
+
+
+class _Catalog:
+    """What names in a query stand for, and which were asked for."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.tx = tx
+        self.used: dict[str, Relation] = {}
+
+    def find(self, name: str, place: Place) -> Stored | Virtual:
+        """The relation of a name."""
+        relation = self.tx.relation(name, place)
+        self.used[relation.id] = relation
+        if relation.kind == VIEW:
+            return Virtual(relation.name, virtual_query(relation))
+        return Stored(relation.id, relation.name, relation.schema)
+
+
+def virtual_query(relation: Relation) -> Query:
+    """The query of a view, as it was read when the view was made."""
+    assert relation.definition is not None
+    return Query(from_json(dict(relation.definition.query)), relation.definition.names)
+
+
+# creating -----------------------------------------------------------------------------------------
+
+
+def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
+    """CREATE [OR REPLACE] [MATERIALIZED] VIEW."""
+    there = tx.find(statement.name)
+    kind = MATERIALIZED if statement.materialized else VIEW
+    if there is not None:
+        if statement.if_not_exists and there.kind == kind:
+            return
+        if not statement.or_replace:
+            raise already_exists(there, statement.name, kind)
+        if there.kind != kind:
+            raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
+    made = _define(tx, statement.query, whole, statement.columns, statement.name)
+    definition = Definition(
+        kind,
+        statement.query,
+        made.names,
+        to_json(made.node),
+        refresh=statement.options.refresh,
+        on=statement.options.on,
+        lag=statement.options.lag,
+        keep=statement.options.keep,
+        uses=made.uses,
+        engine=tx.store.engine.kind,
+        auxiliary=statement.options.auxiliary,
+    )
+    if there is not None:
+        _replace(tx, there, definition, made, whole)
+    else:
+        _create(tx, statement.name, definition, made)
+
+
+class _Made:
+    """A query that was read: its expression, its columns, and the relations it names."""
+
+    def __init__(self, query: Query, names: tuple[str, ...], uses: tuple[str, ...]) -> None:
+        self.node = query.node
+        self.names = names
+        self.uses = uses
+        self.schema = Schema(
+            tuple(Column(name, a.type, a.nullable) for name, a in zip(names, query.node.outputs, strict=True))
+        )
+
+
+def _define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | None, name: str) -> _Made:
+    catalog = _Catalog(tx)
+    query = translate(text, whole, catalog, EngineTyper(tx.store.engine))
+    names = columns if columns is not None else query.names
+    if len(names) != len(query.names):
+        raise SqlError(
+            f"{name} names {len(names)} columns, its query has {len(query.names)}",
+            place=place_of_name(name, whole),
+            hint=f"the query's columns are {', '.join(query.names)}",
+        )
+    seen: set[str] = set()
+    for given in names:
+        if given.lower() in seen:
+            raise SqlError(
+                f"two columns of {name} are named '{given}'",
+                place=place_of_name(name, whole),
+                hint="give one another name with AS",
+            )
+        seen.add(given.lower())
+    return _Made(query, tuple(names), tuple(catalog.used))
+
+
+def _create(tx: Transaction, name: str, definition: Definition, made: _Made) -> Relation:
+    if definition.kind == VIEW:
+        return tx.create(name, made.schema, definition)
+    parts = _split(tx, made.node)
+    hidden = _auxiliaries(tx, parts, definition.on)
+    return _stored(tx, tx.create(name, made.schema, _with_parts(definition, parts, hidden)))
+
+
+def _stored(tx: Transaction, relation: Relation) -> Relation:
+    tx.unfilled.add(relation.id)
+    return relation
+
+
+def _with_parts(definition: Definition, parts: Split, hidden: dict[str, str]) -> Definition:
+    return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
+
+
+def _renamed(node: n.Node, ids: dict[str, str]) -> n.Node:
+    """The expression with scans of planned auxiliary relations turned to those that are really there."""
+
+    def turn(part: n.Node) -> n.Node:
+        if isinstance(part, n.Scan) and part.relation in ids:
+            return replace(part, relation=ids[part.relation])
+        return part
+
+    return n.transform(node, turn)
+
+
+def _split(tx: Transaction, node: n.Node) -> Split:
+    def first_column(scan: n.Scan) -> str | None:
+        if scan.relation not in tx.state.relations and scan.relation not in tx.created:
+            return scan.stored_names[0] if scan.attributes else None
+        columns = tx.by_id(scan.relation).schema.sort_columns
+        return columns[0] if columns else None
+
+    return split(node, lambda: uuid.uuid4().hex[:16], first_column)
+
+
+def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
+    """Makes the auxiliary relations of a view, or finds equal ones; the planned id and the real one of each.
+
+    Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh.
+    """
+    shared = [r for r in tx.alive() if r.kind == AUXILIARY and r.definition is not None and not r.definition.is_demand]
+    there = {_fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
+    ids: dict[str, str] = {}
+    for part in parts.auxiliaries:
+        node = _renamed(part.node, ids)
+        print_ = _fingerprint(node)
+        if print_ in there:
+            ids[part.scan.relation] = there[print_].id
+            continue
+        key = part.scan.relation
+        schema = Schema(tuple(Column(name, a.type) for name, a in zip(part.columns, node.outputs, strict=True)))
+        uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
+        definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
+        relation = Relation(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
+        tx.created[key] = relation
+        _stored(tx, relation)
+        there[print_] = relation
+        ids[key] = key
+    return ids
+
+
+def _fingerprint(node: n.Node) -> str:
+    """A text that is equal for equal expressions, whatever their attributes are numbered and named."""
+    renamed, _ = n.fresh(node, Numbers())
+
+    def nameless(attribute: Attribute) -> Attribute:
+        return replace(attribute, name="")
+
+    return json.dumps(to_json(n.map_attributes(renamed, nameless)), sort_keys=True)
+
+
+# replacing ----------------------------------------------------------------------------------------
+
+
+def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
+    """ALTER [MATERIALIZED] VIEW name AS query."""
+    place = place_of_name(statement.name, whole)
+    relation = _view(tx, statement.name, place)
+    if statement.materialized and relation.kind != MATERIALIZED:
+        raise wrong_kind(relation, "ALTER", place)
+    assert relation.definition is not None
+    made = _define(tx, statement.query, whole, None, statement.name)
+    definition = replace(
+        relation.definition, sql=statement.query, names=made.names, query=to_json(made.node), uses=made.uses
+    )
+    _replace(tx, relation, definition, made, whole)
+
+
+def _replace(tx: Transaction, relation: Relation, definition: Definition, made: _Made, whole: str) -> None:
+    """Gives a view another query. With the same columns it stays the same relation; its feed gets the difference."""
+    if _reaches(tx, made.uses, relation.id):
+        raise SqlError(
+            f"{relation.name} would read itself", place=place_of_name(relation.name, whole), hint="use other relations"
+        )
+    old = [(c.name.lower(), c.type) for c in relation.schema]
+    same = old == [(c.name.lower(), c.type) for c in made.schema]
+    users = tx.dependents(relation.id)
+    if not same and users:
+        raise SqlError(
+            f"{relation.name} cannot get other columns: {', '.join(user.name for user in users)} "
+            f"{'reads' if len(users) == 1 else 'read'} it",
+            place=place_of_name(relation.name, whole),
+            hint="keep names and types of its columns, or drop those first",
+        )
+    before = _hidden(relation)
+    if not same:
+        tx.drop(relation)
+        _create(tx, relation.name, definition, made)
+    elif definition.kind == VIEW:
+        tx.defined[relation.id] = definition
+        _reread(tx, relation.id)
+    else:
+        parts = _split(tx, made.node)
+        tx.defined[relation.id] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
+        _stored(tx, tx.by_id(relation.id))
+    _drop_unused(tx, before)
+
+
+def _reread(tx: Transaction, key: str) -> None:
+    """Stored views over a virtual view that was replaced are read again, under its new definition."""
+    for user in tx.dependents(key):
+        assert user.definition is not None
+        whole = user.definition.sql
+        made = _define(tx, whole, whole, user.definition.names, user.name)
+        definition = replace(user.definition, query=to_json(made.node), uses=made.uses)
+        before = _hidden(user)
+        if user.kind == VIEW:
+            tx.defined[user.id] = definition
+            _reread(tx, user.id)
+        else:
+            parts = _split(tx, made.node)
+            tx.defined[user.id] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
+            _stored(tx, tx.by_id(user.id))
+        _drop_unused(tx, before)
+
+
+def _reaches(tx: Transaction, uses: tuple[str, ...], key: str) -> bool:
+    waiting = list(uses)
+    while waiting:
+        current = waiting.pop()
+        if current == key:
+            return True
+        definition = tx.by_id(current).definition
+        waiting += definition.uses if definition is not None else ()
+    return False
+
+
+# dropping -----------------------------------------------------------------------------------------
+
+
+def drop_view(tx: Transaction, statement: sql.DropView, whole: str) -> None:
+    """DROP [MATERIALIZED] VIEW."""
+    there = tx.find(statement.name)
+    if there is None and statement.if_exists:
+        return
+    place = place_of_name(statement.name, whole)
+    relation = _view(tx, statement.name, place)
+    if statement.materialized and relation.kind != MATERIALIZED:
+        raise wrong_kind(relation, "DROP", place)
+    _drop(tx, relation, place, cascade=statement.cascade)
+
+
+def drop_table_with_dependents(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
+    """DROP TABLE of a table that views read."""
+    place = place_of_name(statement.name, whole)
+    _drop(tx, tx.table(statement.name, place), place, cascade=statement.cascade)
+
+
+def _drop(tx: Transaction, relation: Relation, place: Place | None, *, cascade: bool) -> None:
+    users = [user for user in _all_users(tx, relation.id) if user.kind != AUXILIARY]
+    if users and not cascade:
+        names = ", ".join(sorted(user.name for user in users))
+        them = "it" if len(users) == 1 else "them"
+        raise SqlError(
+            f"{relation.name} cannot be dropped: {names} {'reads' if len(users) == 1 else 'read'} it",
+            place=place,
+            hint=f"DROP {relation.kind_words.upper()} {relation.name} CASCADE drops {them} too",
+        )
+    hidden: list[str] = []
+    for gone in [*users, relation]:
+        hidden += _hidden(gone)
+        tx.unfilled.discard(gone.id)
+        tx.drop(gone)
+    _drop_unused(tx, tuple(hidden))
+
+
+def _all_users(tx: Transaction, key: str) -> list[Relation]:
+    found: dict[str, Relation] = {}
+    waiting = [key]
+    while waiting:
+        for user in tx.dependents(waiting.pop()):
+            if user.id not in found:
+                found[user.id] = user
+                waiting.append(user.id)
+    return list(found.values())
+
+
+def _hidden(relation: Relation) -> tuple[str, ...]:
+    return relation.definition.hidden if relation.definition is not None else ()
+
+
+def _drop_unused(tx: Transaction, keys: tuple[str, ...]) -> None:
+    """Drops auxiliary relations that no view needs any more; those over others first."""
+    for key in reversed(keys):
+        if any(relation.id == key for relation in tx.alive()) and not tx.dependents(key):
+            tx.unfilled.discard(key)
+            tx.drop(tx.by_id(key))
+
+
+def _view(tx: Transaction, name: str, place: Place | None) -> Relation:
+    relation = tx.relation(name, place)
+    if relation.kind == TABLE:
+        raise wrong_kind(relation, "DROP", place)
+    return relation
+
+
+# refreshing ---------------------------------------------------------------------------------------
+
+
+def refresh(tx: Transaction, statement: sql.Refresh, whole: str) -> None:
+    """REFRESH: when the transaction commits, a view kept on demand takes in the net change since it was last true."""
+    place = place_of_name(statement.name, whole)
+    relation = tx.relation(statement.name, place)
+    if relation.kind == TABLE:
+        raise SqlError(f"{relation.name} is a table: there is nothing to refresh", place=place, hint="leave it out")
+    if relation.definition is not None and relation.definition.is_demand:
+        tx.refreshing.update((*relation.definition.hidden, relation.id))
+
+
+# reading virtual views ------------------------------------------------------------------------------
+
+
+def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) -> Frame:
+    """The rows of a view that stores nothing, at an epoch."""
+    definition = relation.definition_at(epoch)
+    assert definition is not None
+    reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
+    return named_frame(store, Query(from_json(dict(definition.query)), definition.names), reader)
+
+
+def virtual_frame_in(tx: Transaction, relation: Relation) -> Frame:
+    """The rows of a view as a transaction sees them, computed from what it sees of the tables."""
+    query = virtual_query(relation)
+    for scan in n.scans(query.node):
+        if scan.relation not in tx.created:
+            tx.reads.append(Read(scan.relation))
+    return named_frame(tx.store, query, StateReader.of(tx))
+
+
+def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
+    """The rows of a query under the names a user gave its columns."""
+    lowered = Lowering(store.engine, reader).lower(n.at(query.node, n.NEW))
+    return lowered.frame.selectExpr(*lowered.columns).toDF(*query.names)
+
+
+def virtual_changes(store: Store, held: Held, relation: Relation, since: int) -> Iterator[tuple[int, Change]]:
+    """The net changes of a view that stores nothing, epoch by epoch, from the states of what it reads.
+
+    The first is what it shows when it is made; where its definition was replaced, the difference of the two.
+    """
+    state = held.state
+    epochs = {relation.created, *(until for until, _ in relation.former)}
+    for definition in [relation.definition, *(old for _, old in relation.former)]:
+        assert definition is not None
+        for scan in n.scans(from_json(dict(definition.query))):
+            epochs.update(changed_epochs(store, state.relations[scan.relation], since))
+    for epoch in sorted(number for number in epochs if number > since and number >= relation.created):
+        reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
+        now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
+        assert now is not None
+        node = from_json(dict(now.query))
+        if epoch == relation.created:
+            rows = net_difference(store, relation, node, None, reader)
+        elif now is not before and before is not None:
+            rows = net_difference(store, relation, node, from_json(dict(before.query)), reader)
+        else:
+            rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
+        if rows.num_rows:
+            yield epoch, Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]

@@ -1,0 +1,35 @@
+"""A view as a user holds it: a table that follows others, with the query that says how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewkeeper.errors import NotFound
+from viewkeeper.store.definition import Definition
+from viewkeeper.table import Readable
+
+
+class View(Readable):
+    """A view of a database, virtual or materialized."""
+
+    @property
+    def definition(self) -> Definition:
+        """Everything the database keeps about it."""
+        relation = self._relation(self._db._store.refresh())
+        if relation.definition is None:
+            raise NotFound(f"{self.name} is a table now", hint=f"use db.table({self.name!r})")
+        return relation.definition
+
+    @property
+    def sql(self) -> str:
+        """Its query, as the user wrote it."""
+        return self.definition.sql
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was chosen with WITH (...), and the defaults; spans of time in seconds."""
+        return self.definition.options
+
+    def explain(self, format: str = "text") -> str:
+        """How it is kept true: what is stored, and what a change of each table leads to."""
+        return self._db.explain(self.name, format=format)

@@ -1,0 +1,239 @@
+"""Runs golden files: what the author wrote, and what every file gets without being asked.
+
+As written, each view stands three times in one database: kept incrementally, kept by full refresh, and virtual. After
+each batch the net change must be the expected one, every form must hold what DuckDB computes from scratch, and the
+change must be strongly minimal: exactly new minus old, so that nothing is deleted that was not there and nothing is
+both deleted and inserted. Then the batches come merged into one transaction, split into single statements, and in
+other orders; and in the end everything must verify.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import viewkeeper as vk
+from oracle import Bag, Oracle, bag, difference, lines_of, weights
+from vkt import Batch, Script, View, read_script, write_script
+
+FORMS = ("", "_full", "_virtual")
+"""A view's names, by form: kept incrementally, kept by full refresh, virtual."""
+
+
+class Runner:
+    """One run of a script in a database of its own."""
+
+    def __init__(self, db: vk.Database, script: Script, forms: tuple[str, ...] = FORMS) -> None:
+        self.db = db
+        self.script = script
+        self.forms = forms
+        self.oracle = Oracle()
+
+    def close(self) -> None:
+        self.oracle.close()
+
+    # making ----------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Tables, their first rows, and all forms of the views."""
+        for text in self.script.setup:
+            self.db.sql(text)
+            self._ask_oracle(text)
+        for view in self.script.views:
+            for form in self.forms:
+                self._create_view(view, form)
+            if view.oracle is not None:
+                self.oracle.create_view(view.name, view.oracle)
+
+    def _ask_oracle(self, text: str) -> None:
+        if re.match(r"\s*CREATE\s+TABLE", text, re.IGNORECASE):
+            self.oracle.create_table(text)
+        else:
+            self.oracle.run(text)
+
+    def _create_view(self, view: View, form: str) -> None:
+        name, query = view.name + form, self._renamed(view.query, form)
+        if view.virtual or form == "_virtual":
+            self.db.sql(f"CREATE VIEW {name} AS {query}")
+            return
+        refresh = "full" if form == "_full" else "incremental"
+        text = "CREATE MATERIALIZED VIEW {} WITH (refresh = '{}') AS {}"
+        if view.unbound and refresh == "incremental":
+            refused = False
+            try:
+                self.db.sql(text.format(name, refresh, query))
+            except vk.errors.NotMaintainable:
+                refused = True
+            assert refused, f"{view.name} reads everything for a change, and was not refused"
+            refresh = "auto"
+        self.db.sql(text.format(name, refresh, query))
+
+    def _renamed(self, query: str, form: str) -> str:
+        for view in self.script.views:
+            query = re.sub(rf"\b{view.name}\b", view.name + form, query)
+        return query
+
+    # checking --------------------------------------------------------------------------------------
+
+    def expected(self) -> dict[str, Bag]:
+        """What DuckDB says the views hold now."""
+        return {view.name: self.oracle.bag(view.name) for view in self.script.views if view.oracle is not None}
+
+    def stored(self) -> dict[str, Bag]:
+        """What the first form of each view holds now."""
+        return {view.name: self.read(view.name) for view in self.script.views}
+
+    def read(self, name: str) -> Bag:
+        return bag(self.db.view(name).read().rows())
+
+    def check_contents(self, where: str) -> None:
+        """Every form of every view holds what DuckDB computes, or at least the same as the others."""
+        truth = self.expected()
+        for view in self.script.views:
+            held = {view.name + form: self.read(view.name + form) for form in self.forms}
+            wanted = truth.get(view.name, held[view.name])
+            for name, rows in held.items():
+                wrong = difference(rows, wanted)
+                assert not wrong, f"{where}: {name} has too many (+) or too few (-):\n" + "\n".join(lines_of(wrong))
+
+    def run(self, statements: list[str]) -> Any:
+        """One transaction, here and in DuckDB. Gives the commit."""
+        with self.db.transaction() as tx:
+            for text in statements:
+                tx.sql(text)
+        for text in statements:
+            self.oracle.run(text)
+        return tx.commit_info
+
+    def run_batch(self, statements: list[str], where: str) -> dict[str, dict[Any, int]]:
+        """One transaction. Gives the changes of the views, after checking that they are new minus old."""
+        old = self.stored()
+        commit = self.run(statements)
+        changes = {} if commit is None else commit.changes
+        new = self.stored()
+        found: dict[str, dict[Any, int]] = {}
+        for view in self.script.kept:
+            found[view.name] = difference(new[view.name], old[view.name])
+            for form in self.forms:
+                if form == "_virtual":
+                    continue
+                told = weights(changes[view.name + form].weights()) if view.name + form in changes else {}
+                assert 0 not in told.values(), f"{where}: {view.name + form} reports rows without a change"
+                assert told == found[view.name], (
+                    f"{where}: {view.name + form} reports\n"
+                    + "\n".join(lines_of(told))
+                    + "\nbut its contents changed by\n"
+                    + "\n".join(lines_of(found[view.name]))
+                )
+                empty = view.name + form in changes and not told
+                assert not empty, f"{where}: {view.name + form} is reported, with an empty change"
+        return found
+
+    def check_verified(self) -> None:
+        certificates = self.db.verify()
+        assert certificates, "nothing was verified"
+        for certificate in certificates.values() if isinstance(certificates, dict) else certificates:
+            assert certificate.equal, certificate
+
+    # runs ------------------------------------------------------------------------------------------
+
+    def as_written(self) -> None:
+        self.create()
+        self.check_contents("at creation")
+        for number, batch in enumerate(self.script.batches, 1):
+            found = self.run_batch(batch.statements, f"batch {number}")
+            for view in self.script.kept:
+                told, wanted = lines_of(found[view.name]), batch.changes.get(view.name, [])
+                assert told == wanted, f"batch {number}: {view.name} changed by {told}, expected is {wanted}"
+            self.check_contents(f"batch {number}")
+        self.check_verified()
+
+    def in_other_portions(self, portions: list[list[str]], where: str) -> dict[str, Bag]:
+        """The same statements, divided into transactions in another way."""
+        self.create()
+        for statements in portions:
+            self.run_batch(statements, where)
+            self.check_contents(where)
+        self.check_verified()
+        return self.stored()
+
+
+def merged(script: Script) -> list[list[str]]:
+    return [[text for batch in script.batches for text in batch.statements]]
+
+
+def split(script: Script) -> list[list[str]]:
+    return [[text] for batch in script.batches for text in batch.statements]
+
+
+def permuted(script: Script, seed: int) -> list[list[str]]:
+    order = [batch.statements for batch in script.batches]
+    if seed == 0:
+        return order[::-1]
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def run_as_written(connect: Callable[..., vk.Database], script: Script) -> None:
+    _with_runner(connect("written", durability="process"), script, FORMS, Runner.as_written)
+
+
+def run_in_other_ways(connect: Callable[..., vk.Database], script: Script) -> None:
+    """Merged, split and permuted: the contents are checked after every transaction."""
+    ways = {"merged": merged(script), "split": split(script)}
+    if script.permutable and len(script.batches) > 1:
+        ways |= {"reversed": permuted(script, 0), "shuffled": permuted(script, 1)}
+    ends: dict[str, Any] = {}
+    for name, portions in ways.items():
+        db = connect(name, durability="process")
+        ends[name] = _with_runner(db, script, ("",), lambda runner, p=portions, n=name: runner.in_other_portions(p, n))
+    assert len(ends) >= 2
+    assert all(end == ends["merged"] for end in ends.values()), "the order of the batches changed the end"
+
+
+def _with_runner(db: vk.Database, script: Script, forms: tuple[str, ...], action: Callable[[Runner], Any]) -> Any:
+    runner = Runner(db, script, forms)
+    try:
+        return action(runner)
+    finally:
+        runner.close()
+
+
+def complete(path: Path) -> None:
+    """Writes the file anew with the changes that DuckDB sees; those of views it cannot compute stay."""
+    script = read_script(path)
+    path.write_text(write_script(completed(script)))
+
+
+def completed(script: Script) -> Script:
+    """The script with the changes that DuckDB sees."""
+    oracle = Oracle()
+    for text in script.setup:
+        if text.lstrip().upper().startswith("CREATE TABLE"):
+            oracle.create_table(text)
+        else:
+            oracle.run(text)
+    for view in script.views:
+        if view.oracle is not None:
+            oracle.create_view(view.name, view.oracle)
+    known = [view for view in script.kept if view.oracle is not None]
+    batches: list[Batch] = []
+    before = {view.name: oracle.bag(view.name) for view in known}
+    for batch in script.batches:
+        for text in batch.statements:
+            oracle.run(text)
+        after = {view.name: oracle.bag(view.name) for view in known}
+        changes = {name: lines_of(difference(after[name], before[name])) for name in after}
+        batches.append(replace(batch, changes=batch.changes | changes))
+        before = after
+    oracle.close()
+    return replace(script, batches=batches)
+
+
+def golden_files() -> Iterator[Path]:
+    """All golden files, those found by the property tests included."""
+    yield from sorted(Path(__file__).parent.rglob("*.vkt"))

@@ -1,0 +1,58 @@
+"""Random views stay what DuckDB computes from scratch, through random transactions, on both engines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from view_driver import Maker, Outcome, Run, keep_reproduction
+
+import viewkeeper as vk
+
+VIEWS = 24
+TRANSACTIONS = 9
+SHOWN = 3
+"""How many failures of a seed are shrunk and written down."""
+
+
+def check(connect: Callable[..., vk.Database], seed: int, **sizes: int) -> Outcome:
+    """Runs the case of a seed; what fails is shrunk and written down as a golden file."""
+    case = Maker(seed, **sizes).case()
+    numbers = itertools.count()
+    outcome = Run(connect(f"views{seed}", durability="process"), case).run()
+    if outcome.wrong:
+        kept = [
+            keep_reproduction(case, name, what, seed, lambda: connect(f"again{next(numbers)}", durability="process"))
+            for name, what in list(outcome.wrong.items())[:SHOWN]
+        ]
+        pytest.fail(f"seed {seed}: {len(outcome.wrong)} wrong\n{outcome}\nwritten: {[path.name for path in kept]}")
+    return outcome
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("seed", range(10))
+def test_random_views_on_sail(connect: Callable[..., vk.Database], seed: int) -> None:
+    outcome = check(connect, seed, views=VIEWS, transactions=TRANSACTIONS)
+    assert outcome.pairs >= 200, "ten seeds are to check 2,000 pairs of a view and a transaction"
+    assert len(outcome.full) <= VIEWS / 4, f"seldom kept incrementally: {outcome.full}"
+
+
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+@pytest.mark.parametrize("seed", [100, 101])
+def test_random_views_on_spark(connect: Callable[..., vk.Database], seed: int) -> None:
+    assert check(connect, seed, views=16, transactions=4).pairs >= 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_many_random_views(connect: Callable[..., vk.Database], seed: int) -> None:
+    assert check(connect, seed, views=40, transactions=15).pairs >= 500
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+@pytest.mark.parametrize("seed", range(2000, 2010))
+def test_many_random_views_on_spark(connect: Callable[..., vk.Database], seed: int) -> None:
+    assert check(connect, seed, views=24, transactions=10).pairs >= 200
