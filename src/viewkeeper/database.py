@@ -8,17 +8,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from viewkeeper import catalogue
+from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine import Settings, open_engine
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import (
     Conflict,
     EngineError,
     NotFound,
+    NotMaintainable,
     Place,
     SqlError,
     StorageError,
@@ -35,15 +37,14 @@ from viewkeeper.store.storage import Storage, open_storage
 from viewkeeper.store.store import LOCK, Store, create_database, find_state
 from viewkeeper.store.vacuum import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.table import Table
-from viewkeeper.transaction.explaining import explain_select
+from viewkeeper.transaction.explanation import explain
 from viewkeeper.transaction.queries import query_frame, read_at
+from viewkeeper.transaction.reach import explain_select
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import no_such_table
+from viewkeeper.transaction.verification import Certificate, verify
 from viewkeeper.view import View
 from viewkeeper.work import Transaction, each_statement, explained, last
-
-if TYPE_CHECKING:
-    from viewkeeper.transaction.verification import Certificate
 
 T = TypeVar("T")
 
@@ -107,7 +108,6 @@ class Database:
         import pyarrow.parquet as pq
 
         from viewkeeper.algebra.schema import Column, Schema
-        from viewkeeper.algebra.types import parse_type
 
         path = store.scratch_path(".parquet")
         sink = pa.BufferOutputStream()
@@ -319,25 +319,40 @@ class Database:
             raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
         return found
 
+    def function(self, name: str, function: Callable[..., Any], returns: str, *, deterministic: bool = True) -> None:
+        """Declares a Python function (or one over pandas Series) for queries and views of this database object.
+
+        A view needs its functions whenever it is maintained: declare them again after connecting.
+        """
+        if not name.isidentifier():
+            raise SqlError(f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
+        if not deterministic:
+            raise NotMaintainable(
+                f"the function {name} is not deterministic, so no view that uses it could be kept true",
+                hint="compute its value when a row is inserted, and store it in a column",
+            )
+        self._store.engine.declare(name, function, parse_type(returns).ddl)
+
+    def _check_view(self, name: str) -> None:
+        relation = self._find(name, "view")
+        if relation.kind == TABLE:
+            raise NotFound(f"{relation.name} is a table, not a view", hint="SHOW VIEWS lists the views")
+
     def explain(self, name: str, format: str = "text") -> str:
         """How a view is kept true: what is stored, and what a change of each table leads to; or the same as JSON."""
         if format not in ("text", "json"):
             raise SqlError(f"there is no format '{format}' of an explanation", hint="use format='text' or 'json'")
-        from viewkeeper.transaction.explanation import explain
-
-        self.view(name)
+        self._check_view(name)
         store = self._store
         held = store.hold()
         return store.engine.surviving(lambda: explain(store, held.state, name, format))
 
     def verify(self, name: str | None = None) -> Certificate:
         """Computes a view (or every materialized view) anew and compares it with what is stored."""
-        from viewkeeper.transaction.verification import verify
-
         store = self._store
         held = store.hold()
         if name is not None:
-            self.view(name)
+            self._check_view(name)
             names = [name]
         else:
             names = sorted(relation.name for relation in held.state.alive() if relation.kind == MATERIALIZED)

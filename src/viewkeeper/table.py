@@ -16,6 +16,7 @@ from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import change_of_files, changed_epochs, no_such_table
+from viewkeeper.transaction.views import virtual_changes
 
 if TYPE_CHECKING:
     from viewkeeper.database import Database
@@ -59,9 +60,7 @@ class Readable:
             )
         relation = self._relation(state)
         if relation.kind == VIEW:
-            from viewkeeper.transaction import views
-
-            yield from views.virtual_changes(store, held, relation, since)
+            yield from virtual_changes(store, held, relation, since)
             return
         for epoch in changed_epochs(store, relation, since):
             yield epoch, self._change_at(store, held, relation, epoch)

@@ -15,10 +15,10 @@ from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.transaction import rowwise, statements
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.commit import commit as commit_transaction
-from viewkeeper.transaction.explaining import Change as Explained
-from viewkeeper.transaction.explaining import explain_change
 from viewkeeper.transaction.preview import preview
 from viewkeeper.transaction.queries import select_frame
+from viewkeeper.transaction.reach import Change as Explained
+from viewkeeper.transaction.reach import explain_change
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import Transaction as Gathered
 

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from sqlglot import exp
 
 from viewkeeper.engine.engine import open_engine
-from viewkeeper.sql.dialect import Verbatim, parse
+from viewkeeper.sql.dialect import parse
 from viewkeeper.sql.functions import WITHOUT_BRACKETS, why_not_deterministic
 
 THREADS = 4
@@ -84,9 +84,3 @@ def is_deterministic(query: str) -> bool:
     tree = parse(query)
     calls = [why_not_deterministic(call.name, len(call.expressions)) for call in tree.find_all(exp.Anonymous)]
     return not any(calls) and not any(column.name.lower() in WITHOUT_BRACKETS for column in tree.find_all(exp.Column))
-
-
-def words(query: str) -> list[str]:
-    """The query as its engine reads it: words as they stand, without spaces and case. Equal words, equal meaning."""
-    found = [query[token.start : token.end + 1] for token in Verbatim().tokenize(query)]
-    return [word if re.match(r"[rR]?['\"]|`", word) else " ".join(word.upper().split()) for word in found]

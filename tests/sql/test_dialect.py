@@ -113,9 +113,9 @@ def test_every_call_is_kept_by_name() -> None:
         ("DROP TABLE t", "expected a query", 1),
         ("TABLE t", "expected a query", 1),
         ("FROM t |> SELECT a |> UNION ALL SELECT 7", "the query cannot be read", 1),
-        ("FROM t |> SET a = 1", "unsupported pipe syntax operator", 8),
+        ("FROM t |> SET a = 1", "unsupported pipe syntax operator", 11),
         ("SELECT [1, 2]", "'[' is not expected here", 8),
-        ("SELECT {'a': 1}", "'{' is not expected here", 8),
+        ("SELECT {'a': 1}", "'}' is not expected here", 15),
         ("SELECT a BETWEEN 1, 2", "expected AND after BETWEEN", 19),
     ],
 )

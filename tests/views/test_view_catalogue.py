@@ -109,35 +109,31 @@ def test_definitions_are_replaced_and_the_former_ones_kept_for_time_travel(shop:
     assert shop.history()[0]["changes"] == "redefined v"
 
 
-def test_refreshed_holds_the_horizon_back(shop: vk.Database) -> None:
-    shop._store.state = replace(shop._store.refresh(), keep=0.0)
-    view = add(shop, "v", "orders", on="demand", refreshed=1)
-    far = shop._store.state.committed_at + 100 * DAY
-    assert shop._store.refresh().horizon(far) == 1
-    tx = Transaction(shop._store)
-    tx.refreshed[view.id] = 3
-    assert commit(tx) is not None
-    state = shop._store.refresh()
-    found = state.relations[view.id].definition
-    assert found is not None
-    assert found.refreshed == 3
-    assert state.horizon(far) == 3
-    assert shop.history()[0]["changes"] == "refreshed v"
-    tx = Transaction(shop._store)
-    tx.drop(tx.relation("v"))
-    commit(tx)
-    assert shop._store.refresh().horizon(far) > 3
+def test_refreshed_holds_the_horizon_back(tmp_path: Path) -> None:
+    with vk.connect(tmp_path / "lake", engine="sail", keep="0 seconds") as db:
+        db.sql("CREATE TABLE t (id INT); CREATE MATERIALIZED VIEW v WITH (on = 'demand') AS SELECT id FROM t")
+        made = db.epoch
+        db.sql("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+        far = loaded(db).committed_at + 100 * DAY
+        assert (db.view("v").definition.refreshed, loaded(db).horizon(far)) == (made, made)
+        refreshed = db.sql("REFRESH v").commit
+        assert refreshed is not None
+        assert (db.view("v").definition.refreshed, loaded(db).horizon(far)) == (refreshed.epoch, refreshed.epoch)
+        db.sql("INSERT INTO t VALUES (3)")
+        assert loaded(db).horizon(far) == refreshed.epoch
+        assert db.history()[1]["changes"] == "refreshed v; v: 2 rows changed"
+        db.sql("DROP VIEW v")
+        assert loaded(db).horizon(far) == db.epoch
 
 
-def test_views_created_and_refreshed_in_one_transaction(shop: vk.Database) -> None:
-    tx = Transaction(shop._store)
-    orders = tx.relation("orders")
-    view = tx.create("v", orders.schema, definition(orders, on="demand"))
-    tx.refreshed[view.id] = 5
-    commit(tx)
-    found = loaded(shop).relations[view.id].definition
-    assert found is not None
-    assert found.refreshed == 5
+def test_a_new_demand_view_is_true_as_of_its_creation(shop: vk.Database) -> None:
+    with shop.transaction() as tx:
+        tx.insert("orders", [(1, "EU")])
+        tx.sql("CREATE MATERIALIZED VIEW v WITH (on = 'demand') AS SELECT id FROM orders")
+        tx.insert("orders", [(2, "EU")])
+    assert shop.view("v").definition.refreshed == shop.epoch
+    assert sorted(shop.view("v").read().rows()) == [(1,), (2,)]
+    assert shop.verify().equal
 
 
 def test_dependents_and_names(shop: vk.Database) -> None:

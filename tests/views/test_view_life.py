@@ -174,6 +174,20 @@ def test_verify_and_explain(shop: vk.Database) -> None:
     assert isinstance(json.loads(shop.view("w").explain(format="json")), dict)
 
 
+def test_explain_of_an_update_passes_by_what_does_not_read_the_column(shop: vk.Database) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW per_region AS SELECT region, count(*) AS n FROM orders GROUP BY region")
+    shop.sql("CREATE VIEW ids AS SELECT id FROM orders; CREATE VIEW dear AS SELECT id FROM orders WHERE amount > 9")
+    assert [line for (line,) in shop.sql("EXPLAIN UPDATE orders SET amount = 1").rows()] == [
+        "UPDATE changes orders: only amount of its rows",
+        "  reaches dear, a view that stores nothing",
+        "  passes by ids, which does not read amount",
+        "  passes by per_region, which does not read amount",
+    ]
+    commit = shop.sql("UPDATE orders SET amount = 1").commit
+    assert commit is not None
+    assert set(commit.changes) == {"orders"}
+
+
 def test_everything_is_there_after_reopening(connect: Callable[..., vk.Database], engine: str) -> None:
     with connect() as db:
         db.sql(TABLES)

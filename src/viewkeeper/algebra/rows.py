@@ -166,3 +166,14 @@ def part_with_sign(table: pa.Table, sign: int) -> pa.Table:
 def schema_of_arrow(schema: pa.Schema) -> list[tuple[str, Type]]:
     """Names and column types of an Arrow schema."""
     return [(field.name, type_of_arrow(field.type)) for field in schema]
+
+
+def comparable_array(array: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    """A column in the form bounds compare: dates and timestamps as integers."""
+    if kind.name == "date":
+        return array.cast(pa.int32())
+    if kind.name in ("timestamp", "timestamp_ntz"):
+        return array.cast(pa.int64())
+    if kind.name == "boolean":
+        return array.cast(pa.int8())
+    return array

@@ -101,6 +101,11 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def spelled(name: str) -> str:
+    """A name as it can be typed in SQL: in quotes only where it needs them."""
+    return name if name.isidentifier() and name.isascii() else quote(name)
+
+
 INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 _ARROW = {

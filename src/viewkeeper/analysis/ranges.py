@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
+from viewkeeper.algebra.rows import comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
 
@@ -46,6 +49,39 @@ class Ranges:
             if not any(bound.may_overlap(low, high) for low, high in ranges):
                 return False
         return True
+
+    def hold_for(self, table: pa.Table, schema: Schema) -> pa.ChunkedArray | None:
+        """For each row whether it may lie inside the ranges; None if the ranges say nothing."""
+        mask: Any = None
+        for name, ranges in self.columns:
+            kind = schema.column(name).type
+            if kind.is_float:
+                continue  # NaN is not ordered
+            values = comparable_array(table.column(name), kind)
+            inside: Any = None
+            for low, high in ranges:
+                one: Any = pc.is_valid(values)
+                if low is not None:
+                    one = pc.and_(one, pc.greater_equal(values, pa.scalar(low, values.type)))
+                if high is not None:
+                    one = pc.and_(one, pc.less_equal(values, pa.scalar(high, values.type)))
+                inside = one if inside is None else pc.or_(inside, one)
+            mask = inside if mask is None else pc.and_(mask, inside)
+        return None if mask is None else pc.fill_null(mask, False)
+
+    def contradict(self, other: Ranges) -> bool:
+        """Whether no row can lie inside both: some column has no value in common."""
+        for name, ours in self.columns:
+            for same, theirs in other.columns:
+                if name.lower() == same.lower() and not any(_overlap(a, b) for a in ours for b in theirs):
+                    return True
+        return False
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    lows = [low for low in (one[0], other[0]) if low is not None]
+    highs = [high for high in (one[1], other[1]) if high is not None]
+    return not lows or not highs or max(lows) <= min(highs)
 
 
 def ranges_of(condition: exp.Expr, schema: Schema, alias: str) -> Ranges:

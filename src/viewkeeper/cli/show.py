@@ -80,33 +80,29 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
     return body
 
 
-def spell(word: str) -> str:
-    """A name as SQL takes it."""
-    from viewkeeper.algebra.types import quote
-
-    return word if word.isidentifier() and word.isascii() else quote(word)
-
-
 def definition(relation: Relation, epoch: int) -> str:
     """The statement that makes such a table, or such a view as it was at an epoch."""
+    from viewkeeper.algebra.types import spelled
     from viewkeeper.catalogue import options_text
     from viewkeeper.store.definition import KIND_WORDS
 
     view = relation.definition_at(epoch)
     if view is None:
         return table_definition(relation.name, relation.schema)
-    columns = ", ".join(spell(name) for name in view.names)
+    columns = ", ".join(spelled(name) for name in view.names)
     options = f" WITH ({options_text(view.options)})" if view.options else ""
-    return f"CREATE {KIND_WORDS[view.kind].upper()} {spell(relation.name)} ({columns}){options} AS\n{view.sql};"
+    return f"CREATE {KIND_WORDS[view.kind].upper()} {spelled(relation.name)} ({columns}){options} AS\n{view.sql};"
 
 
 def table_definition(name: str, schema: Schema) -> str:
     """The CREATE TABLE statement that makes such a table."""
-    lines = [f"{spell(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema]
+    from viewkeeper.algebra.types import spelled
+
+    lines = [f"{spelled(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema]
     for key in schema.keys:
         kind = "PRIMARY KEY" if key.primary else "UNIQUE"
-        lines.append(f"{kind} ({', '.join(spell(column) for column in key.columns)})")
-    return f"CREATE TABLE {spell(name)} (\n  " + ",\n  ".join(lines) + "\n);"
+        lines.append(f"{kind} ({', '.join(spelled(column) for column in key.columns)})")
+    return f"CREATE TABLE {spelled(name)} (\n  " + ",\n  ".join(lines) + "\n);"
 
 
 def _print(about: dict[str, Any]) -> None:

@@ -10,7 +10,9 @@ import logging
 import socket
 import sys
 import threading
+import typing
 import urllib.parse
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -91,6 +93,14 @@ class Engine:
         self.given: Any = None
         self.put_scratch: Callable[[pa.Table], str] | None = None
         self._given_is_set = False
+        self.functions: dict[str, tuple[Any, str]] = {}
+        self._own = ""  # a session with functions of a user's is not shared
+
+    def declare(self, name: str, function: Any, returns: str) -> None:
+        """Makes a Python or pandas function known to the session under a name, and to every session after it."""
+        self._own = self._own or uuid.uuid4().hex
+        self.functions[name.lower()] = (function, returns)
+        self._guard(lambda: _register(self.session, name, function, returns))
 
     @property
     def is_local(self) -> bool:
@@ -115,7 +125,7 @@ class Engine:
                     _set(self.given, name, value)
                 self._given_is_set = True
             return self.given
-        key = (self.where, tuple(sorted(conf.items())))
+        key = (self.where + self._own, tuple(sorted(conf.items())))
         with _lock:
             session = _sessions.get(key)
             if session is None:
@@ -134,6 +144,8 @@ class Engine:
             for name, value in conf.items():
                 _set(session, name, value)
             session.range(1).collect()
+            for name, (function, returns) in self.functions.items():
+                _register(session, name, function, returns)
         except PySparkException as problem:
             raise translate(problem) from problem
         except Exception as problem:
@@ -147,7 +159,7 @@ class Engine:
     def forget_session(self) -> None:
         """Drops a lost session; the next use starts a new one with the same settings."""
         with _lock:
-            for key in [key for key in _sessions if key[0] == self.where]:
+            for key in [key for key in _sessions if key[0] == self.where + self._own]:
                 _let_go(_sessions.pop(key))
 
     def surviving(self, action: Callable[[], T]) -> T:
@@ -292,6 +304,14 @@ class Engine:
             if type(problem).__module__.startswith("grpc"):
                 raise translate(problem) from problem
             raise
+
+
+def _register(session: Any, name: str, function: Any, returns: str) -> None:
+    """A function whose arguments are annotated as pandas Series works on whole columns, any other on values."""
+    hints = typing.get_type_hints(function) if hasattr(function, "__annotations__") else {}
+    by_column = any("pandas" in str(getattr(hint, "__module__", "")) for hint in hints.values())
+    made = F.pandas_udf(function, returns) if by_column else F.udf(function, returns)
+    session.udf.register(name, made)
 
 
 def _let_go(session: Any) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader, distinct_rows, keys_of
@@ -27,9 +28,11 @@ STAGE_ROWS = 200_000
 class Lowering:
     """Lowers expressions that read through one reader."""
 
-    def __init__(self, engine: Engine, reader: Reader) -> None:
+    def __init__(self, engine: Engine, reader: Reader, *, looks: bool = True) -> None:
+        """`looks`: whether known rows are real, so that those that cannot pass a filter are left out."""
         self.engine = engine
         self.reader = reader
+        self.looks = looks
         self._kept: dict[n.Node, Lowered] = {}
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
@@ -75,7 +78,12 @@ class Lowering:
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
-        return replace(below, frame=below.frame.filter(node.condition.sql))
+        known = below.known
+        if self.looks:
+            known = tuple(rows_that_may_pass(table, below.outputs, node.condition) for table in known)
+        if any(not table.num_rows for table in known):
+            return self.nothing(node.outputs, weighted=below.weighted)
+        return replace(below, frame=below.frame.filter(node.condition.sql), known=known)
 
     def _union(self, node: n.Union, binding: Binding | None) -> Lowered:
         parts: list[Lowered] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
@@ -21,7 +21,7 @@ class Choice:
 
 
 def choose(
-    node: n.Node, changed: set[str], refresh: str, changed_rows: Callable[[n.Scan], int], size: Callable[[n.Scan], int]
+    node: n.Node, changed: Collection[str], refresh: str, changed_rows: Callable[[n.Scan], int], size: Callable[[n.Scan], int]
 ) -> Choice:
     """The way to go for a change of some relations."""
     if refresh == "full":

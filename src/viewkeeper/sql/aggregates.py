@@ -9,8 +9,9 @@ from sqlglot import exp
 from viewkeeper.algebra.expressions import Attribute, Expression, column
 from viewkeeper.algebra.nodes import Aggregate, Call, Node, Project, map_attributes
 from viewkeeper.algebra.types import Type
-from viewkeeper.sql.aggregate_calls import take_apart
-from viewkeeper.sql.context import Context, passed_on
+from viewkeeper.sql.aggregate_calls import inner_call, take_apart
+from viewkeeper.sql.context import Context, passed_on, shown
+from viewkeeper.sql.functions import EMPTY_VALUE
 from viewkeeper.sql.placing import Placing
 from viewkeeper.sql.recipes import Needed, Plan, recipe
 
@@ -20,7 +21,9 @@ BIGINT = Type("bigint")
 class Aggregation:
     """One GROUP BY: first what rows must give (`prepare`), then the aggregate itself (`aggregate`)."""
 
-    def __init__(self, context: Context, placing: Placing, groups: Sequence[exp.Expr], calls: Sequence[exp.Expr]) -> None:
+    def __init__(
+        self, context: Context, placing: Placing, groups: Sequence[exp.Expr], calls: Sequence[exp.Expr]
+    ) -> None:
         self.context = context
         self.placing = placing
         self.groups = list(groups)
@@ -39,7 +42,9 @@ class Aggregation:
         self.keys = made[: len(self.groups)]
         for key, bound in zip(self.keys, self.groups, strict=True):
             if key.type.has_map():
-                self.context.refuse("rows cannot be grouped by a MAP: it has no equality", bound, "group by map_entries")
+                self.context.refuse(
+                    "rows cannot be grouped by a MAP: it has no equality", bound, "group by map_entries"
+                )
         rest = made[len(self.groups) :]
         for one in self.recipes:
             self.plans.append(one.plan(rest[: len(one.values)]))
@@ -47,7 +52,12 @@ class Aggregation:
         return node
 
     def aggregate(
-        self, node: Node, keys: Sequence[Attribute], *, whole: bool, renamed: Mapping[Attribute, Attribute] | None = None
+        self,
+        node: Node,
+        keys: Sequence[Attribute],
+        *,
+        whole: bool,
+        renamed: Mapping[Attribute, Attribute] | None = None,
     ) -> tuple[Node, list[Attribute]]:
         """The aggregate over prepared rows (or a renamed copy of them), and the attribute of each call's value."""
         made = self._calls()
@@ -55,33 +65,66 @@ class Aggregation:
         used = [a for call in calls for a in _attributes(call)]
         below = Project(node, passed_on((*keys, *used)))
         grouped = Aggregate(below, tuple(dict.fromkeys(keys)), calls, whole)
-        results = [plan.result([made[need].output for need in plan.calls]) for plan in self.plans]
-        named = [("value", result) for result in results]
-        if all(result.attribute is not None for result in results):
-            return grouped, [result.attribute for result in results if result.attribute is not None]
-        node = self.context.project(grouped, [*(("key", column(k)) for k in grouped.groups), *named])
-        return node, list(node.outputs[len(grouped.groups) :])
+        inputs = [[made[need].output for need in plan.calls] for plan in self.plans]
+        steps = [(p, kept) for p, kept in zip(self.plans, inputs, strict=True) if p.step is not None]
+        node, found = self.context.extend(grouped, [("quotient", p.step(kept)) for p, kept in steps if p.step])
+        for (_, kept), attribute in zip(steps, found, strict=True):
+            kept.append(attribute)
+        results = [plan.result(kept) for plan, kept in zip(self.plans, inputs, strict=True)]
+        values = [result.attribute for result in results if result.attribute is not None]
+        if len(values) < len(results):
+            passed = [(key.name, column(key)) for key in grouped.groups]
+            named = [(self._name(i), result) for i, result in enumerate(results)]
+            node = self.context.project(node, [*passed, *named])
+            values = list(node.outputs[len(passed) :])
+        self._note_empty(values)
+        return node, values
+
+    def _note_empty(self, values: Sequence[Attribute]) -> None:
+        """Notes which values are NULL where there is nothing to aggregate."""
+        for plan, value in zip(self.plans, values, strict=True):
+            if (
+                all(need.function not in EMPTY_VALUE for need in plan.calls)
+                or plan.step is not None
+                or len(plan.calls) > 1
+            ):
+                self.context.null_for_none.add(value)
+
+    def _name(self, index: int) -> str:
+        call = inner_call(self.calls[index])
+        name = call.name.lower() if call is not None else "aggregate"
+        return shown(Expression((name, "(", *_joined(self.context, self.recipes[index].values), ")")), name)
 
     def _calls(self) -> dict[Needed, Call]:
         """One call for each that is needed; equal ones are made once."""
         needed = list(dict.fromkeys(need for plan in self.plans for need in plan.calls))
         places = {need: at for plan, at in zip(self.plans, self.calls, strict=True) for need in plan.calls}
         texts = [need for need in needed if need.text is not None]
-        kinds = self.context.types([need.text for need in texts if need.text], [places[need] for need in texts]) if texts else []
+        asked = [need.text for need in texts if need.text is not None]
+        kinds = self.context.types(asked, [places[need] for need in texts]) if asked else []
         known = dict(zip(texts, kinds, strict=True))
         return {need: Call(self._output(need, known), need.function, need.argument, need.text) for need in needed}
 
     def _output(self, need: Needed, known: dict[Needed, Type]) -> Attribute:
         numbers = self.context.numbers
+        name = f"{need.function}({need.argument or '*'})" if need.text is None else shown(need.text, need.function)
         if need.text is not None:
-            return numbers.attribute(need.function, known[need])
+            return numbers.attribute(name, known[need])
         if need.function == "count":
-            return numbers.attribute("count", BIGINT, nullable=False)
+            return numbers.attribute(name, BIGINT, nullable=False)
         assert need.argument is not None
         kind = need.argument.type
         if need.function == "sum":
-            return numbers.attribute("sum", Type("decimal", 38, 0 if kind.is_integer else kind.scale))
-        return numbers.attribute(need.function, kind)
+            return numbers.attribute(name, Type("decimal", 38, 0 if kind.is_integer else kind.scale))
+        return numbers.attribute(name, kind)
+
+
+def _joined(context: Context, values: Sequence[exp.Expr]) -> list[str | Attribute]:
+    parts: list[str | Attribute] = []
+    for value in values:
+        parts += [", "] if parts else []
+        parts += context.template(value).parts
+    return parts
 
 
 def _attributes(need: Call) -> list[Attribute]:

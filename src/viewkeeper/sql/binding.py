@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -89,7 +89,7 @@ class Binder:
             self.context.wrong(f"'{node.name}' is ambiguous: it can be {owners}", node, "write the table before it")
         return found[0].attribute
 
-    def _fields(self, node: exp.Expr, kind: Type | None, names: list[str] | tuple[str, ...], at: exp.Column) -> exp.Expr:
+    def _fields(self, node: exp.Expr, kind: Type | None, names: Sequence[str], at: exp.Column) -> exp.Expr:
         """Fields of a struct: a.b.c."""
         for name in names:
             if kind is not None:
@@ -120,7 +120,7 @@ class Binder:
             return self._compared(node.this, node.expressions[0], "=", node, first, last)
         if type(node) in _OPERATORS and isinstance(node.expression, (exp.Any, exp.All)):
             return self._quantified(node, first, last)
-        if isinstance(node, exp.Subquery) or isinstance(node, exp.Query):
+        if isinstance(node, exp.Query):
             return self._wait("scalar", node, node)
         return None
 

@@ -285,5 +285,3 @@ class Block:
 def outermost_windows(node: exp.Expr) -> list[exp.Expr]:
     """The window functions in bound syntax."""
     return [part for part in node.find_all(exp.Window) if part.find_ancestor(exp.Window) is None]
-
-

@@ -32,7 +32,8 @@ def _check_node(node: Node) -> None:
         case n.Outer() | n.Exists():
             left, right = set(node.left.outputs), set(node.right.outputs)
             for e in node.equalities:
-                assert e.left in left and e.right in right, f"{kind}: {e} is the wrong way round"
+                assert e.left in left, f"{kind}: {e} is the wrong way round"
+                assert e.right in right, f"{kind}: {e} is the wrong way round"
                 assert same_family(e.left.type, e.right.type), f"{kind}: {e} compares different types"
         case n.Union() | n.Monus() | n.Least():
             _check_positions(node)

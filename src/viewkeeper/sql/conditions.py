@@ -19,7 +19,7 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
             return [*conjuncts(exp.Not(this=inside.left)), *conjuncts(exp.Not(this=inside.right))]
     if isinstance(node, exp.Or):
         return _factored(node)
-    return [node]
+    return [exp.false()] if isinstance(node, exp.Null) else [node]
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:

@@ -38,6 +38,8 @@ class Context:
         self._prefix = prefix
         self._marker = re.compile(rf"{prefix}(\d+)a")
         self._attributes: dict[int, Attribute] = {}
+        self.null_for_none: set[Attribute] = set()
+        """Values of aggregates that are NULL where there is nothing to aggregate."""
 
     # places and refusals ---------------------------------------------------------------------------
 
@@ -130,9 +132,7 @@ class Context:
                 self.wrong("a column that is always NULL has no type", at, "write for instance CAST(NULL AS STRING)")
             raise NotMaintainable(problem.message, place=self.place(at), hint=problem.hint) from None
 
-    def _explained(
-        self, problem: ViewkeeperError, inputs: Iterable[Attribute], at: exp.Expr | None
-    ) -> ViewkeeperError:
+    def _explained(self, problem: ViewkeeperError, inputs: Iterable[Attribute], at: exp.Expr | None) -> ViewkeeperError:
         """An engine's complaint in the user's names."""
         names = {a.label: a.name for a in inputs}
         problem.message = _named(problem.message.splitlines()[0], names)
@@ -182,7 +182,7 @@ class Context:
         computed: dict[Expression, str] = {}
         for name, expression in wanted:
             if expression.attribute is None:
-                computed.setdefault(_key(expression), name)
+                computed.setdefault(_key(expression), shown(expression, name))
         made = dict(zip(computed, self._columns(set(), [(n, e) for e, n in computed.items()]), strict=True))
         if made:
             passed = [(a, column(a)) for a in node.outputs]
@@ -193,6 +193,12 @@ class Context:
 def is_plain_literal(expression: Expression) -> bool:
     """Whether an expression is a number or string as written, which is never NULL."""
     return len(expression.parts) == 1 and bool(re.fullmatch(r"-?\d+(\.\d+)?|'[^'\\]*'", str(expression.parts[0])))
+
+
+def shown(expression: Expression, otherwise: str) -> str:
+    """A name for people: the expression as it reads, if it is short."""
+    told = str(expression)
+    return told if len(told) <= 40 else otherwise
 
 
 def _key(expression: Expression) -> Expression:

@@ -1,4 +1,4 @@
-"""Attributes that an expression names without producing them (those of a query around it), and copies of expressions."""
+"""Attributes that an expression takes from a query around it, and copies of expressions."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from viewkeeper.sql.placing import Placing
 
 _OUTER = "_outer"
+_MAY_BE_EMPTY = frozenset({"explode", "posexplode", "inline", "variant_explode"})
 
 
 def is_generator(node: exp.Expr) -> bool:
@@ -31,17 +32,25 @@ def generated(
 ) -> tuple[Node, list[Attribute]]:
     """A node with the columns that a table function gives for each row. The call is bound and has no subqueries."""
     name = call.name.lower()
-    if name.endswith(_OUTER):
-        outer = True
-        call = exp.Anonymous(this=name.removesuffix(_OUTER), expressions=[part.copy() for part in call.expressions])
-    told = context.template(call)
+    outer = outer or name.endswith(_OUTER)
+    name = name.removesuffix(_OUTER)
+    arguments = [part.copy() for part in call.expressions]
+    if name == "explode" and len(arguments) == 1 and _is_map(context, arguments[0]):  # not every engine explodes maps
+        name, arguments = "inline", [exp.Anonymous(this="map_entries", expressions=arguments)]
+    spelled = f"{name}{_OUTER}" if outer and name in _MAY_BE_EMPTY else name
+    told = context.template(exp.Anonymous(this=spelled, expressions=arguments))
     found = _columns(context, told, call)
     if names and len(names) != len(found):
         context.wrong(f"{name} gives {len(found)} columns and {len(names)} names are given", call, None)
     made = [
-        context.numbers.attribute(names[i] if names else column, parse_type(ddl)) for i, (column, ddl) in enumerate(found)
+        context.numbers.attribute(names[i] if names else column, parse_type(ddl))
+        for i, (column, ddl) in enumerate(found)
     ]
     return Generate(node, told, tuple(made), outer), made
+
+
+def _is_map(context: Context, argument: exp.Expr) -> bool:
+    return context.type_of(context.expression(argument), argument).name == "map"
 
 
 def _columns(context: Context, told: Expression, call: exp.Anonymous) -> list[tuple[str, str]]:

@@ -55,7 +55,8 @@ def read_grouping(context: Context, group: exp.Group, bound: Sequence[tuple[exp.
     if all(len(factor) == 1 for factor in factors) and not _has_sets(group):
         return Grouping(tuple(keys))
     sets = [
-        tuple(dict.fromkeys(index for part in combination for index in part)) for combination in itertools.product(*factors)
+        tuple(dict.fromkeys(index for part in combination for index in part))
+        for combination in itertools.product(*factors)
     ]
     if len(sets) > MOST_SETS:
         context.refuse(f"{len(sets)} grouping sets are too many", group, f"at most {MOST_SETS} are possible")
@@ -207,7 +208,7 @@ class GroupingSets:
         for index, bound in enumerate(self.aggregation.groups):
             if same(bound, argument):
                 return index
-        self.context.wrong(f"{call.name} takes a key of GROUP BY", call, None)
+        return self.context.wrong(f"{call.name} takes a key of GROUP BY", call, None)
 
 
 def groupings_in(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:

@@ -28,9 +28,7 @@ def _only_input(inputs: Iterable[Node], named: set[Attribute]) -> Node | None:
     return next((part for part in inputs if named <= set(part.outputs)), None)
 
 
-def computed_sides(
-    context: Context, inputs: Sequence[Node], condition: Expression
-) -> tuple[list[Node], Expression]:
+def computed_sides(context: Context, inputs: Sequence[Node], condition: Expression) -> tuple[list[Node], Expression]:
     """An equation between computed values of two inputs as one between columns that the inputs compute."""
     nodes = list(inputs)
     if not isinstance(condition, Equation):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -11,10 +12,10 @@ from viewkeeper.algebra.nodes import Order
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.windows import direction
 
-_ARITHMETIC = {
-    exp.Add: lambda a, b: a + b,
-    exp.Sub: lambda a, b: a - b,
-    exp.Mul: lambda a, b: a * b,
+_ARITHMETIC: dict[type[exp.Expr], Callable[[int, int], int]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
 }
 
 

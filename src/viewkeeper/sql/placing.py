@@ -67,8 +67,8 @@ class Placing:
         if subquery is not None and subquery.kind == "any":
             node, operands = self._operands(node, subquery)
             return self.attaching.any_condition(node, subquery, operands, negated=negated)
-        node, expression = self.value(node, condition)
-        return inner_join(self.context, [node], [expression])
+        node, ready = self.joined(node, condition, _compared_values(condition))
+        return inner_join(self.context, [node], [self.context.expression(ready)])
 
     # values ----------------------------------------------------------------------------------------
 
@@ -84,23 +84,46 @@ class Placing:
         node, ready = self.joined(node, bound)
         return node, self.context.expression(ready)
 
-    def joined(self, node: Node, bound: exp.Expr) -> tuple[Node, exp.Expr]:
-        """Bound syntax without subqueries, over a node to which they are joined."""
+    def joined(self, node: Node, bound: exp.Expr, needed: Sequence[str] = ()) -> tuple[Node, exp.Expr]:
+        """Bound syntax without subqueries, over a node to which they are joined.
+
+        Rows for which one of the `needed` subqueries has no value may be left out.
+        """
         if not self.has_subquery(bound):
             return node, bound
         holder = exp.Paren(this=bound.copy())
         for part in list(holder.find_all(exp.Placeholder)):
             subquery = self.binder.subquery(part)
             assert subquery is not None
-            node, expression = self._attach(node, subquery)
+            node, expression = self._attach(node, subquery, needed=part.name in needed)
             node, made = self.context.extend(node, [("value", expression)])
             part.replace(self.context.marked(made[0], subquery.at))
         return node, holder.this
 
-    def _attach(self, node: Node, subquery: Subquery) -> tuple[Node, Expression]:
+    def _attach(self, node: Node, subquery: Subquery, *, needed: bool) -> tuple[Node, Expression]:
         if subquery.kind == "exists":
             return self.attaching.exists_value(node, subquery)
         if subquery.kind == "scalar":
-            return self.attaching.scalar(node, subquery)
+            return self.attaching.scalar(node, subquery, needed=needed)
         node, operands = self._operands(node, subquery)
         return self.attaching.any_value(node, subquery, operands)
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren)
+
+
+def _compared_values(condition: exp.Expr) -> list[str]:
+    """The subqueries whose value is compared: where it is NULL, the condition is not true."""
+    condition = unwrapped(condition)
+    if not isinstance(condition, _COMPARISONS):
+        return []
+    found: list[str] = []
+    waiting = [condition.left, condition.right]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Placeholder):
+            found.append(part.name)
+        elif isinstance(part, _ARITHMETIC):
+            waiting += list(part.iter_expressions())
+    return found

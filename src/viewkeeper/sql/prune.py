@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, conjunction
+from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.nodes import Node, transform
 from viewkeeper.sql.context import passed_on
 from viewkeeper.sql.equations import plain
@@ -58,7 +58,8 @@ def _some(attributes: Sequence[Attribute], wanted: Wanted) -> tuple[Attribute, .
     kept = tuple(a for a in attributes if a in wanted)
     if kept or not attributes:
         return kept
-    return (next((a for a in attributes if not a.type.is_nested and a.type.name not in ("string", "binary")), attributes[0]),)
+    small = (a for a in attributes if not a.type.is_nested and a.type.name not in ("string", "binary"))
+    return (next(small, attributes[0]),)
 
 
 def _leaf(node: n.Scan | n.Rows, wanted: Wanted) -> Node:
@@ -76,7 +77,7 @@ def _project(node: n.Project, wanted: Wanted) -> Node:
 
 
 def _outer(node: n.Outer, wanted: Wanted) -> Node:
-    inside = {outer: inner for outer, inner in node.padded}
+    inside = dict(node.padded)
     needed = frozenset(inside.get(a, a) for a in wanted) | _tied(node)
     left, right = _prune(node.left, needed), _prune(node.right, needed)
     there = {*left.outputs, *right.outputs}
@@ -162,7 +163,7 @@ def _keeps_numbers(columns: Iterable[tuple[Attribute, object]]) -> bool:
     return len(set(found)) == len(found)
 
 
-def _used_once(columns: Sequence[tuple[Attribute, n.Expression]], below: n.Project) -> bool:
+def _used_once(columns: Sequence[tuple[Attribute, Expression]], below: n.Project) -> bool:
     """Whether merging computes nothing twice."""
     computed = {a for a, e in below.columns if e.attribute is None}
     used = [part for _, e in columns for part in e.parts if isinstance(part, Attribute) and part in computed]

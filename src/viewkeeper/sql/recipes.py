@@ -30,10 +30,11 @@ class Needed:
 
 @dataclass(frozen=True)
 class Plan:
-    """The calls of a recipe, and its value from their results."""
+    """The calls of a recipe, and its value from their results; `step` is computed first, for a value used often."""
 
     calls: tuple[Needed, ...]
     result: Callable[[Columns], Expression] = lambda made: column(made[0])
+    step: Callable[[Columns], Expression] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ def _single(context: Context, call: Written) -> exp.Expr:
 
 
 def _count(context: Context, call: Written) -> Recipe:
-    tests = [exp.Is(this=a.copy(), expression=exp.Null()).not_() for a in call.arguments if _may_be_null(a)]
+    tests: list[exp.Expr] = [
+        exp.Is(this=exp.paren(a), expression=exp.Null()).not_() for a in call.arguments if _may_be_null(a)
+    ]
     if call.condition is None and len(call.arguments) == 1 and tests:
         return Recipe((call.arguments[0],), lambda made: Plan((Needed("count", made[0]),)))
     if call.condition is not None:
@@ -186,7 +189,8 @@ def _avg(context: Context, call: Written) -> Recipe:
             told = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
             return Plan(pair, lambda kept: text(told, kept[1], kept[0], kept[1]))
         if kind.name == "decimal" and kind.precision <= 20:
-            return Plan(pair, lambda kept: _decimal_average(kind, kept[0], kept[1]))
+            exact = _Average(kind)
+            return Plan(pair, lambda kept: exact.rounded(*kept), lambda kept: exact.quotient(*kept))
         if kind.is_float:
             return Plan((Needed("avg", None, _float_average(made[0])),))
         return Plan((Needed("avg", None, text("avg({})", made[0], raises=True)),))
@@ -194,29 +198,33 @@ def _avg(context: Context, call: Written) -> Recipe:
     return Recipe((_given(call, _single(context, call)),), plan)
 
 
-def _decimal_average(kind: Type, total: Attribute, count: Attribute) -> Expression:
-    """total / count rounded half away from zero, exactly, whatever an engine's own division does with the last digit.
+class _Average:
+    """The average of decimals, rounded half away from zero, exactly, whatever an engine's division does.
 
-    The engine's quotient is off by less than one unit of the last place; the remainder says by which way.
+    An engine's quotient is off by less than one unit of the last place; what remains says which way.
     """
-    precision, scale = min(38, kind.precision + 4), min(38, kind.scale + 4)
-    result = f"DECIMAL({precision},{scale})"
-    s = text(f"CAST({{}} AS DECIMAL({kind.precision + 10},{kind.scale}))", total, raises=True)
-    n = text("CAST({} AS DECIMAL(12,0))", count, raises=True)
-    unit = Expression((f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({scale},{scale}))",), raises=False)
-    quotient = text(f"CAST({{}} / {{}} AS {result})", s, n, raises=True)
-    rest = text("{} - {} * {}", s, quotient, n, raises=True)
-    up = text(
-        "{} + {} > {} * {} OR ({} + {} = {} * {} AND {} > 0)", rest, rest, n, unit, rest, rest, n, unit, total, raises=True
-    )
-    down = text(
-        "{} + {} < -({} * {}) OR ({} + {} = -({} * {}) AND {} < 0)",
-        *(rest, rest, n, unit, rest, rest, n, unit, total),
-        raises=True,
-    )
-    told = f"CASE WHEN {{}} = 0 THEN NULL WHEN {{}} THEN CAST({{}} + {{}} AS {result}) WHEN {{}} THEN "
-    told += f"CAST({{}} - {{}} AS {result}) ELSE {{}} END"
-    return text(told, count, up, quotient, unit, down, quotient, unit, quotient, raises=True)
+
+    def __init__(self, kind: Type) -> None:
+        scale = kind.scale + 4
+        self.result = f"DECIMAL({kind.precision + 4},{scale})"
+        self.total = f"CAST({{}} AS DECIMAL({kind.precision + 10},{kind.scale}))"
+        self.count = "CAST({} AS DECIMAL(12,0))"
+        self.unit = f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({scale},{scale}))"
+
+    def quotient(self, total: Attribute, count: Attribute) -> Expression:
+        """The engine's own quotient; NULL for no rows."""
+        told = f"CASE WHEN {{}} > 0 THEN CAST({self.total} / {self.count} AS {self.result}) END"
+        return text(told, count, total, count, raises=True)
+
+    def rounded(self, total: Attribute, count: Attribute, quotient: Attribute) -> Expression:
+        """The quotient, one unit more or less where the remainder asks for it."""
+        rest = text(f"{self.total} - {{}} * {self.count}", total, quotient, count, raises=True)
+        one = text(f"{self.count} * {self.unit}", count, raises=True)
+        up = text("{} + {} > {} OR ({} + {} = {} AND {} > 0)", rest, rest, one, rest, rest, one, total)
+        down = text("{} + {} < -{} OR ({} + {} = -{} AND {} < 0)", rest, rest, one, rest, rest, one, total)
+        told = f"CASE WHEN {{}} THEN CAST({{}} + {self.unit} AS {self.result}) "
+        told += f"WHEN {{}} THEN CAST({{}} - {self.unit} AS {self.result}) ELSE {{}} END"
+        return text(told, up, quotient, down, quotient, quotient, raises=True)
 
 
 _KEPT: dict[str, Callable[[Context, Written], Recipe]] = {
@@ -241,7 +249,7 @@ def _orderable(context: Context, call: Written, columns: Columns) -> None:
 
 
 def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
-    """first, any_value: the smallest value; last: the largest. A NULL is smaller than all, unless NULLs are left out."""
+    """first, any_value: the smallest value; last: the largest. NULL is smaller than all, unless NULLs are left out."""
 
     def make(context: Context, call: Written) -> Recipe:
         arguments, ignores = list(call.arguments), call.ignores_nulls

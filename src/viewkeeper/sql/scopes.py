@@ -95,9 +95,7 @@ def unknown(context: Context, scope: Scope, node: exp.Column, more: Sequence[str
     place = context.place(node)
     if len(parts) > 1 and parts[0].lower() in tables:
         own = [c.name for s in scope.outwards() for c in s.columns if c.is_of(parts[0])]
-        return NotFound(
-            f"there is no column '{parts[1]}' in {parts[0]}", place=place, hint=_suggestion(parts[1], own)
-        )
+        return NotFound(f"there is no column '{parts[1]}' in {parts[0]}", place=place, hint=_suggestion(parts[1], own))
     return NotFound(f"there is no column '{written}'", place=place, hint=_suggestion(parts[-1], names))
 
 

@@ -89,8 +89,9 @@ class Selecting:
             yield from self._marked(own, node)
             return
         column = exp.column(parts[-1], *reversed(parts[:-1]))
-        for inner, outer in zip(column.parts, node.parts, strict=False):
-            inner.meta.update(outer.meta)
+        if isinstance(node, exp.Column):
+            for inner, outer in zip(column.parts, node.parts, strict=False):
+                inner.meta.update(outer.meta)
         found, _ = self.scope.lookup(parts)
         if not found:
             raise unknown(self.context, self.scope, column)

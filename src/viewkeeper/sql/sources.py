@@ -128,9 +128,7 @@ class Sources:
         qualifier = alias.name if isinstance(alias, exp.TableAlias) and alias.this is not None else default
         renamed = alias.columns if isinstance(alias, exp.TableAlias) else []
         if renamed and len(renamed) != len(names):
-            self.context.wrong(
-                f"'{qualifier}' has {len(names)} columns and {len(renamed)} names are given", item, None
-            )
+            self.context.wrong(f"'{qualifier}' has {len(names)} columns and {len(renamed)} names are given", item, None)
         shown = [c.name for c in renamed] if renamed else [name for name, _ in names]
         return [Visible(name, qualifier, a) for name, (_, a) in zip(shown, names, strict=True)]
 
@@ -183,9 +181,7 @@ class Sources:
         self.translation.no_aggregates(bound, "ON")
         return bound
 
-    def _merged_names(
-        self, join: exp.Join, left: list[Visible], right: list[Visible]
-    ) -> list[tuple[Visible, Visible]]:
+    def _merged_names(self, join: exp.Join, left: list[Visible], right: list[Visible]) -> list[tuple[Visible, Visible]]:
         """The pairs of columns that USING or NATURAL ties."""
         if join.method.upper() == "NATURAL":
             names = [c.name for c in left if not c.hidden and any(not r.hidden and r.is_named(c.name) for r in right)]
@@ -229,7 +225,13 @@ class Sources:
                 self.scope.columns[index] = Visible(one.name, None, made[0])
 
     def _semi(
-        self, join: exp.Join, right: Node, columns: list[Visible], merged: list[tuple[Visible, Visible]], *, negated: bool
+        self,
+        join: exp.Join,
+        right: Node,
+        columns: list[Visible],
+        merged: list[tuple[Visible, Visible]],
+        *,
+        negated: bool,
     ) -> None:
         bound = [*self._on(join), *self._equal(merged)]
         left, right, conditions = self._sided(join, self.node(), right, bound)
@@ -255,7 +257,9 @@ class Sources:
                         "compute it in a derived table of one side, or move it to WHERE",
                     )
             about_left = self.placing.named(condition) & set(left.outputs)
-            subqueries_left = any(self.placing.named(p) & set(left.outputs) for p in condition.find_all(exp.Placeholder))
+            subqueries_left = any(
+                self.placing.named(p) & set(left.outputs) for p in condition.find_all(exp.Placeholder)
+            )
             if about_left and subqueries_left:
                 left, ready = self.placing.joined(left, condition)
             else:
@@ -284,7 +288,9 @@ class Sources:
         self.inputs = [node]
         self._merge(merged, left_columns, columns, renamed, side)
 
-    def _full(self, left: Node, right: Node, conditions: Sequence[Expression]) -> tuple[Node, dict[Attribute, Attribute]]:
+    def _full(
+        self, left: Node, right: Node, conditions: Sequence[Expression]
+    ) -> tuple[Node, dict[Attribute, Attribute]]:
         equalities: list[Equality] = []
         rest: list[Expression] = []
         for condition in conditions:
@@ -332,5 +338,3 @@ def _has_joins(item: exp.Subquery) -> bool:
     if item.args.get("joins"):
         return True
     return isinstance(item.this, exp.Table) or (isinstance(item.this, exp.Subquery) and _has_joins(item.this))
-
-

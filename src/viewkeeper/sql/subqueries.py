@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -60,9 +61,7 @@ class Attaching:
 
     # help ------------------------------------------------------------------------------------------
 
-    def peel(
-        self, node: Node, outer: set[Attribute], *, copies: bool, columns: bool
-    ) -> tuple[Node, list[Expression]]:
+    def peel(self, node: Node, outer: set[Attribute], *, copies: bool, columns: bool) -> tuple[Node, list[Expression]]:
         """Takes the filters on top that depend on the outer attributes off, as conditions of the join to come.
 
         Where it does not matter how often a row is there (`copies`), or what is in it (`columns`), more can go.
@@ -156,9 +155,7 @@ class Attaching:
 
     # values ----------------------------------------------------------------------------------------
 
-    def marker(
-        self, outer: Node, sub: Node, conditions: Sequence[Expression]
-    ) -> tuple[Node, Attribute]:
+    def marker(self, outer: Node, sub: Node, conditions: Sequence[Expression]) -> tuple[Node, Attribute]:
         """A column that is TRUE for the outer rows that have a partner in the subquery, and NULL for the others."""
         node, peeled = self.peel(sub, set(outer.outputs), copies=False, columns=bool(conditions))
         every = [*peeled, *conditions]
@@ -182,9 +179,7 @@ class Attaching:
         joined, outside = left_join(self.context, outer, right, ties)
         return joined, outside[mark]
 
-    def _marked_by_domain(
-        self, outer: Node, sub: Node, conditions: Sequence[Expression]
-    ) -> tuple[Node, Attribute]:
+    def _marked_by_domain(self, outer: Node, sub: Node, conditions: Sequence[Expression]) -> tuple[Node, Attribute]:
         """The general way: the distinct outer values for which there is a partner, joined back to the outer rows."""
         named = {a for c in conditions for a in c.attributes} | free(sub)
         need = sorted(named & set(outer.outputs), key=lambda a: a.number)
@@ -226,49 +221,78 @@ class Attaching:
         node, open_ = self.marker(node, copy, [either])
         return node, text("CASE WHEN {} THEN true WHEN {} THEN NULL ELSE false END", found, open_)
 
-    def scalar(self, outer: Node, sub: Subquery) -> tuple[Node, Expression]:
-        """The value of the only row of a subquery; NULL for none."""
+    def scalar(self, outer: Node, sub: Subquery, *, needed: bool = False) -> tuple[Node, Expression]:
+        """The value of the only row of a subquery; NULL for none. `needed`: outer rows for which it is NULL can go."""
         target = sub.outputs[0]
-        need = free(sub.node) & set(outer.outputs)
         values: list[n.Project] = []
         base = sub.node
         while isinstance(base, n.Project):
             values.append(base)
             base = base.input
-        if isinstance(base, n.Aggregate) and base.whole:
-            return self._aggregated(outer, base, values, target)
-        if not need and _has_one_row(base):
+        one_row = _has_one_row(base) or (isinstance(base, n.Aggregate) and base.whole)
+        if one_row and not free(sub.node) & set(outer.outputs):
             return inner_join(self.context, [outer, sub.node], []), column(target)
+        if isinstance(base, n.Aggregate) and base.whole:
+            return self._aggregated(outer, base, values, target, needed=needed)
         pushed = self._pushed(sub.node, outer)
         single = single_value(self.context, target)
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
         grouped = n.Aggregate(pushed.node, groups, (single,), whole=not groups)
         if not groups:
             return inner_join(self.context, [outer, grouped], []), column(single.output)
+        return self._valued(outer, grouped, pushed, single.output, needed=needed)
+
+    def _valued(
+        self, outer: Node, grouped: Node, pushed: Pushed, target: Attribute, *, needed: bool
+    ) -> tuple[Node, Expression]:
+        """Outer rows with a value per group; NULL, or no row if that can go, where there is no group."""
+        if needed:
+            return inner_join(self.context, [outer, grouped], pushed.ties()), column(target)
         joined, outside = left_join(self.context, outer, grouped, pushed.ties())
-        return joined, column(outside[single.output])
+        return joined, column(outside[target])
 
     def _aggregated(
-        self, outer: Node, base: n.Aggregate, values: list[n.Project], target: Attribute
+        self, outer: Node, base: n.Aggregate, values: list[n.Project], target: Attribute, *, needed: bool
     ) -> tuple[Node, Expression]:
-        """An aggregate without GROUP BY has one row, also where there is nothing to aggregate (the count bug)."""
+        """An aggregate without GROUP BY has one row, also where there is nothing to aggregate (the count bug).
+
+        Where its value is NULL then, it can be computed per group; else it is computed after the join.
+        """
         pushed = self._pushed(base.input, outer)
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
         calls = tuple(
             replace(c, text=c.text.substitute(pushed.values)) if c.text is not None else c for c in base.calls
         )
-        node: Node
-        known: dict[Attribute, Expression]
-        if groups:
-            grouped = n.Aggregate(pushed.node, groups, calls)
-            node, outside = left_join(self.context, outer, grouped, pushed.ties())
-            known = {c.output: value_of_none(c, outside[c.output]) for c in calls}
-        else:
-            node = inner_join(self.context, [outer, base], [])
+        outside = set(outer.outputs)
+        if not groups:  # only what is computed from the aggregate depends on the outer row
+            node: Node = inner_join(self.context, [outer, base], [])
             known = {c.output: column(c.output) for c in calls}
+        elif not any(_depends(p, outside) for p in values) and self._is_null_for_none(values, target):
+            grouped: Node = n.Aggregate(pushed.node, groups, calls)
+            for project in reversed(values):
+                grouped = n.Project(grouped, tuple({**dict(passed_on(groups)), **dict(project.columns)}.items()))
+            return self._valued(outer, grouped, pushed, target, needed=needed)
+        else:
+            counted = n.Aggregate(pushed.node, groups, calls)
+            node, padded = left_join(self.context, outer, counted, pushed.ties())
+            known = {c.output: value_of_none(c, padded[c.output]) for c in calls}
         for project in reversed(values):
             known = {a: plain(e.substitute(known)) for a, e in project.columns}
         return node, known[target]
+
+    def _is_null_for_none(self, values: list[n.Project], target: Attribute) -> bool:
+        """Whether the value is NULL for sure where there is nothing to aggregate: arithmetic of such aggregates."""
+        if target in self.context.null_for_none:
+            return True
+        for project in values:
+            found = next((e for a, e in project.columns if a == target), None)
+            if found is None:
+                return False
+            words = " ".join(part for part in found.parts if isinstance(part, str))
+            return _is_arithmetic(words) and bool(
+                {a for a in found.attributes if self._is_null_for_none(values[values.index(project) + 1 :], a)}
+            )
+        return False
 
     def lateral(
         self, outer: Node, sub: Node, conditions: Sequence[Expression], *, left: bool
@@ -293,6 +317,14 @@ def single_value(context: Context, target: Attribute) -> n.Call:
         raises=True,
     )
     return n.Call(output, "single", None, told)
+
+
+_ARITHMETIC = re.compile(r"(?:[\s\d.+\-*/()]|CAST\(|AS (?:DECIMAL|DOUBLE|BIGINT|INT|FLOAT)\b|,)*", re.IGNORECASE)
+
+
+def _is_arithmetic(words: str) -> bool:
+    """Whether text is made of numbers, + - * / and casts, so that a NULL in it makes all of it NULL."""
+    return _ARITHMETIC.fullmatch(words) is not None
 
 
 def substituted(node: Node, mapping: dict[Attribute, Attribute]) -> Node:

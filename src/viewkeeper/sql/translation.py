@@ -45,7 +45,7 @@ class Translation:
         if isinstance(tree, exp.Table):
             node, names = self.table(tree, scope)
             return Query(self.context.project(node, [(n, _column(a)) for n, a in names]), tuple(n for n, _ in names))
-        self.context.wrong("this is not a query", tree, "write SELECT ...")
+        return self.context.wrong("this is not a query", tree, "write SELECT ...")
 
     # WITH ------------------------------------------------------------------------------------------
 
@@ -196,7 +196,9 @@ class Translation:
         if not said:
             if index < len(expected) and (kind := expected[index]) is not None:
                 return kind
-            self.context.wrong("a column that is always NULL has no type", at, "write for instance CAST(NULL AS STRING)")
+            self.context.wrong(
+                "a column that is always NULL has no type", at, "write for instance CAST(NULL AS STRING)"
+            )
         kinds = list(dict.fromkeys(self.context.types(said, [at] * len(said))))
         kind = kinds[0]
         for other in kinds[1:]:

@@ -152,7 +152,9 @@ class Unnesting:
 
     def _generate(self, node: n.Generate, need: Need) -> Pushed:
         pushed = self.push(node.input, need)
-        return replace(pushed, node=n.Generate(pushed.node, node.text.substitute(pushed.values), node.generated, node.outer))
+        return replace(
+            pushed, node=n.Generate(pushed.node, node.text.substitute(pushed.values), node.generated, node.outer)
+        )
 
     def _rows(self, node: n.Rows, need: Need) -> Pushed:
         branches = tuple(_row_projection(node, row, self.context) for row in node.rows)
@@ -264,7 +266,8 @@ class Unnesting:
         """An aggregate without GROUP BY has a row for every outer value, also where there is nothing to aggregate."""
         domain, carriers = self.domain(need)
         ties = tuple(
-            n.Equality(carriers[d], a, null_safe=carriers[d].nullable and a.nullable) for d, a in grouped.carriers.items()
+            n.Equality(carriers[d], a, null_safe=carriers[d].nullable and a.nullable)
+            for d, a in grouped.carriers.items()
         )
         padded = tuple((self.context.numbers.like(a, nullable=True), a) for a in grouped.node.outputs)
         outside = {inner: outer for outer, inner in padded}

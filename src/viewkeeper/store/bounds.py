@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper.algebra.rows import NAN
+from viewkeeper.algebra.rows import NAN, comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
 
@@ -84,17 +84,6 @@ def _measure_column(array: pa.ChunkedArray, kind: Type) -> Bound | None:
     ends = pc.min_max(plain).as_py()
     low, high = _cut_low(ends["min"]), _cut_high(ends["max"])
     return None if high is None else Bound(low, high, nulls, nans)
-
-
-def comparable_array(array: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
-    """A column in the form bounds compare: dates and timestamps as integers."""
-    if kind.name == "date":
-        return array.cast(pa.int32())
-    if kind.name in ("timestamp", "timestamp_ntz"):
-        return array.cast(pa.int64())
-    if kind.name == "boolean":
-        return array.cast(pa.int8())
-    return array
 
 
 def comparable_rows(table: pa.Table, schema: Schema) -> list[tuple[Any, ...]]:

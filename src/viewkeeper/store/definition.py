@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from viewkeeper.algebra.nodes import Node
+from viewkeeper.algebra.serial import from_json
 
 TABLE, VIEW, MATERIALIZED, AUXILIARY = "table", "view", "materialized", "auxiliary"
 """The kinds of relations."""
@@ -37,6 +41,16 @@ class Definition:
     refreshed: int = 0
     engine: str = ""
     auxiliary: bool | None = None
+
+    @functools.cached_property
+    def as_written(self) -> Node:
+        """The user's query as an expression."""
+        return from_json(dict(self.query))
+
+    @functools.cached_property
+    def maintained(self) -> Node:
+        """What is kept, as an expression over tables, views and auxiliary relations."""
+        return self.as_written if self.stored is None else from_json(dict(self.stored))
 
     @property
     def is_demand(self) -> bool:

@@ -18,6 +18,7 @@ from viewkeeper.errors import StorageError
 from viewkeeper.store.batch import BatchWriter
 from viewkeeper.store.lease import Lease, lease_of
 from viewkeeper.store.ledger import Ledger
+from viewkeeper.store.small import SmallFiles
 from viewkeeper.store.state import DataFile, Relation, State
 from viewkeeper.store.storage import LocalStorage, Storage, explain
 
@@ -40,6 +41,7 @@ class Store:
         self.ledger = Ledger(storage)
         self.state = state
         self.lease = Lease(storage, state.number)
+        self.small = SmallFiles(storage)
         self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
         self._guard = threading.RLock()
         self._scratch = threading.local()
@@ -102,10 +104,18 @@ class Store:
             self.storage.write(path, sink.getvalue().to_pybytes(), "scratch")
         return self.storage.url(path)
 
+    def give_scratch(self) -> list[str]:
+        """What this thread has put into scratch, from now on to be removed by another."""
+        paths: list[str] = self._scratch.__dict__.pop("paths", [])
+        return paths
+
+    def take_scratch(self, paths: list[str]) -> None:
+        """Takes over what another thread has put into scratch."""
+        self._scratch.__dict__.setdefault("paths", []).extend(paths)
+
     def clear_scratch(self) -> None:
         """Removes what this thread's transaction has put into scratch."""
-        paths: list[str] = self._scratch.__dict__.pop("paths", [])
-        for path in paths:
+        for path in self.give_scratch():
             if path.endswith(".parquet"):
                 self.storage.delete([path])
             else:

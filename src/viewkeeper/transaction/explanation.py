@@ -12,13 +12,12 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.printing import formula, tree
 from viewkeeper.algebra.schema import WEIGHT
-from viewkeeper.algebra.serial import from_json
 from viewkeeper.analysis.keys import keys_of
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.store.definition import VIEW
+from viewkeeper.store.definition import KIND_WORDS, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.propagation import maintained_node
@@ -97,7 +96,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     assert relation is not None
     assert relation.definition is not None
     definition = relation.definition
-    query = from_json(dict(definition.query))
+    query = definition.as_written
     body: dict[str, Any] = {
         "view": relation.name,
         "kind": relation.kind,
@@ -132,7 +131,7 @@ def _part(store: Store, state: State, relation: Relation) -> Part:
 def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[str, Any]]:
     """Per relation that the expression reads: the symbolic change, and what working it out reads."""
     assert relation.definition is not None
-    node = from_json(dict(relation.definition.query)) if relation.kind == VIEW else maintained_node(relation)
+    node = maintained_node(relation)
     found: dict[str, dict[str, Any]] = {}
     folded = isinstance(node, n.Aggregate) and relation.kind != VIEW
     for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
@@ -141,7 +140,7 @@ def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[s
         if change is None:
             continue
         reader = PlanReader(store.engine, state)
-        Lowering(store.engine, reader).lower(change)
+        Lowering(store.engine, reader, looks=False).lower(change)
         text = formula(change)
         reads = [str(reading) for reading in reader.readings]
         if folded and isinstance(node, n.Aggregate):
@@ -164,7 +163,7 @@ def _cost(state: State, query: n.Node) -> dict[str, Any]:
 
 def _text(body: dict[str, Any]) -> str:
     options = ", ".join(f"{name} = {value}" for name, value in body["options"].items())
-    lines = [f"{body['view']}: {body['kind']} view{f' ({options})' if options else ''}"]
+    lines = [f"{body['view']}: {KIND_WORDS[body['kind']]}{f' ({options})' if options else ''}"]
     if "true as of epoch" in body:
         lines.append(f"true as of epoch {body['true as of epoch']}")
     lines.append("columns: " + ", ".join(f"{name} {kind}" for name, kind in body["columns"].items()))

@@ -7,8 +7,9 @@ deleted that was not there, which is checked.
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +17,6 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
-from viewkeeper.algebra.serial import from_json
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.delta.laws import once
 from viewkeeper.engine.bags import consolidated
@@ -33,8 +33,11 @@ from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
 from viewkeeper.transaction.intake import canonical_frame, materialise
-from viewkeeper.transaction.reading import StateReader, Work, schema_of
+from viewkeeper.transaction.reading import Fetched, StateReader, Work, schema_of
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
+
+THREADS = 4
+"""Views of a level that are worked on at the same time."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +72,11 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
 def maintained_node(relation: Relation) -> n.Node:
     """What is kept of a stored view, as an expression over relations."""
     assert relation.definition is not None
-    return _expression(relation.id, relation.definition.stored, relation.definition.query)
+    return relation.definition.maintained
 
 
-_expressions: dict[tuple[str, int], n.Node] = {}
-
-
-def _expression(key: str, stored: object, query: object) -> n.Node:
-    body = stored if stored is not None else query
-    known = _expressions.get((key, id(body)))
-    if known is None:
-        known = from_json(body)  # type: ignore[arg-type]
-        _expressions[(key, id(body))] = known
-    return known
-
-
-def affected(tx: Transaction, changed: Iterable[str]) -> list[Relation]:
-    """The stored views that a change of some relations may reach at a commit, each after all it reads."""
+def affected(tx: Transaction, changed: Iterable[str]) -> list[list[Relation]]:
+    """The stored views that a change of some relations may reach at a commit, in levels: each after all it reads."""
     stored = {
         r.id: {scan.relation for scan in n.scans(maintained_node(r))}
         for r in tx.alive()
@@ -94,7 +85,7 @@ def affected(tx: Transaction, changed: Iterable[str]) -> list[Relation]:
         and (not r.definition.is_demand or r.id in tx.refreshing or r.id in tx.unfilled)
     }
     reached = set(changed)
-    order: list[Relation] = []
+    order: list[list[Relation]] = []
     while True:
         ready = [
             key
@@ -104,9 +95,9 @@ def affected(tx: Transaction, changed: Iterable[str]) -> list[Relation]:
         ]
         if not ready:
             return order
+        order.append([tx.by_id(key) for key in ready])
+        reached.update(ready)
         for key in ready:
-            order.append(tx.by_id(key))
-            reached.add(key)
             del stored[key]
 
 
@@ -136,20 +127,41 @@ def propagate(tx: Transaction) -> list[Maintained]:
     tx.settle()
     changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
     done: list[Maintained] = []
-    for relation in affected(tx, {*changed, *tx.unfilled, *tx.refreshing}):
-        result = _bring_up(tx, relation, changed)
-        if result is None:
-            continue
-        done.append(result)
-        tx.derived.add(relation.id)
-        if relation.definition is not None and relation.definition.is_demand:
-            tx.refreshed[relation.id] = tx.state.epoch + 1
-        if not tx.pending_of(relation).is_empty:
-            changed.add(relation.id)
+    order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
+    fetched = Fetched(maintained_node(relation) for level in order for relation in level)
+    for level in order:
+        results = _side_by_side(tx, level, lambda relation: _bring_up(tx, relation, frozenset(changed), fetched))
+        for result in results:
+            if result is None:
+                continue
+            relation = result.relation
+            done.append(result)
+            tx.derived.add(relation.id)
+            if relation.definition is not None and relation.definition.is_demand:
+                tx.refreshed[relation.id] = tx.state.epoch + 1
+            if not tx.pending_of(relation).is_empty:
+                changed.add(relation.id)
     return done
 
 
-def _bring_up(tx: Transaction, relation: Relation, changed: set[str]) -> Maintained | None:
+def _side_by_side(
+    tx: Transaction, level: list[Relation], work: Callable[[Relation], Maintained | None]
+) -> list[Maintained | None]:
+    """The views of one level at the same time: most of it is waiting for the engine."""
+    if len(level) == 1:
+        return [work(level[0])]
+
+    def apart(relation: Relation) -> tuple[Maintained | None, list[str]]:
+        return work(relation), tx.store.give_scratch()
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=THREADS) as pool:
+        done = list(pool.map(apart, level))
+    for _, paths in done:
+        tx.store.take_scratch(paths)
+    return [result for result, _ in done]
+
+
+def _bring_up(tx: Transaction, relation: Relation, changed: frozenset[str], fetched: Fetched) -> Maintained | None:
     """Brings a view up to date in the way it needs; None if nothing it reads has changed."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
@@ -164,7 +176,9 @@ def _bring_up(tx: Transaction, relation: Relation, changed: set[str]) -> Maintai
         return maintain(tx, relation, node, newer | (read & changed), StateReader.of(tx, since))
     if not read & changed:
         return None
-    return maintain(tx, relation, node, read & changed, StateReader.of(tx))
+    reader = StateReader.of(tx)
+    reader.fetched = fetched
+    return maintain(tx, relation, node, read & changed, reader)
 
 
 def _fill(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader) -> Maintained:
@@ -174,7 +188,9 @@ def _fill(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader
     return Maintained(relation, "full", "its definition is new", reader.work, time.perf_counter() - began)
 
 
-def maintain(tx: Transaction, relation: Relation, node: n.Node, changed: set[str], reader: StateReader) -> Maintained:
+def maintain(
+    tx: Transaction, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader
+) -> Maintained:
     """Brings one stored view up to date: by change, or by computing it anew, as the plan chooses."""
     began = time.perf_counter()
     reader.own = relation.id
@@ -205,7 +221,7 @@ def _changed_rows(tx: Transaction, key: str) -> int:
 
 
 def by_change(
-    tx: Transaction, relation: Relation, node: n.Node, changed: set[str], reader: StateReader, choice: Choice
+    tx: Transaction, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader, choice: Choice
 ) -> Choice:
     """δV, joined to the transaction."""
     lowering = Lowering(tx.store.engine, reader)
@@ -218,7 +234,7 @@ def by_change(
 
 
 def _group_by(
-    tx: Transaction, relation: Relation, node: n.Aggregate, changed: set[str], lowering: Lowering, choice: Choice
+    tx: Transaction, relation: Relation, node: n.Aggregate, changed: Collection[str], lowering: Lowering, choice: Choice
 ) -> Choice:
     """A stored group-by: from its state, or by the touched groups where an aggregate has no state.
 
@@ -271,7 +287,9 @@ def recompute(tx: Transaction, relation: Relation, node: n.Node, reader: StateRe
 # for views that store nothing ---------------------------------------------------------------------------
 
 
-def net_change(store: Store, relation: Relation, node: n.Node, changed: set[str], reader: StateReader) -> pa.Table:
+def net_change(
+    store: Store, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader
+) -> pa.Table:
     """δ of a query between the reader's two states, on the driver, under the relation's names."""
     change = differentiate(node, changed)
     if change is None:

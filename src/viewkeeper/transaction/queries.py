@@ -17,6 +17,7 @@ from viewkeeper.store.scan import Scan, Source, pick, plain_frame
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.transaction import Transaction, no_such_table
+from viewkeeper.transaction.views import virtual_frame, virtual_frame_in
 
 TARGET = "_vk_target"
 """The name of a changing statement's table in its query, where it stands with its weights."""
@@ -106,9 +107,7 @@ def read_in(tx: Transaction, name: str, place: Place | None) -> Scan | Frame:
     """A relation as a transaction sees it: what to read of a stored one, the rows of a virtual view."""
     relation = tx.relation(name, place)
     if relation.kind == VIEW:
-        from viewkeeper.transaction import views
-
-        return views.virtual_frame_in(tx, relation)
+        return virtual_frame_in(tx, relation)
     return tx.scan(relation)
 
 
@@ -121,9 +120,7 @@ def read_at(store: Store, state: State, name: str, epoch: int, place: Place | No
         raise no_such_table(name, state.names(), place)
     definition = relation.definition_at(epoch)
     if definition is not None and definition.kind == VIEW:
-        from viewkeeper.transaction import views
-
-        return views.virtual_frame(store, state, relation, epoch)
+        return virtual_frame(store, state, relation, epoch)
     return pick(Source(relation.schema, relation.files_at(epoch), epoch))
 
 

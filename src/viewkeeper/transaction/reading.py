@@ -6,15 +6,18 @@ demand an earlier one. New is what the transaction sees. A change is what lies i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.rows import consolidate, expand, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.bags import consolidated
@@ -23,6 +26,7 @@ from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import Scan, Source, pick, signed_frame
+from viewkeeper.store.small import FEW_ROWS
 from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.intake import adopt_scratch
@@ -65,6 +69,7 @@ class StateReader:
         self.epoch = epoch
         self.since = since
         self.pending = pending or {}
+        self.fetched: Fetched | None = None  # shared by the views of one transaction
         self.own = ""  # the view that is worked on: what it reads of itself is not counted
         self.work = Work()
 
@@ -87,9 +92,32 @@ class StateReader:
             self.work.count(f"{relation.name}@{scan.state}", picked)
         if picked.is_empty:
             return self._nothing(scan)
+        local = self._on_driver(scan, relation, picked)
+        if local is not None:
+            return local
         frame = self._plain(scan, picked)
         known = () if binding is None else (binding.table,)
         return Lowered(frame, scan.outputs, False, known, binding is not None)
+
+    def _on_driver(self, scan: n.Scan, relation: Relation, picked: Scan) -> Lowered | None:
+        """The rows on the driver, if they are few: a small relation, or what a few keys pick of a large one."""
+        source = picked.source
+        if source.staged or any(column.type.has_map() for column in relation.schema):
+            return None
+        if sum(file.rows for file in picked.files) <= FEW_ROWS:
+            rows = self.store.small.net_rows(picked.files, relation.schema, source.epoch)
+            rows = rows.select([*scan.stored_names, WEIGHT])
+        elif picked.keys is not None and self.fetched is not None and self.since == self.epoch:
+            found = self.fetched.rows(self, scan, relation, picked)
+            if found is None:
+                return None
+            rows = found
+        else:
+            return None
+        if source.rows is not None and source.rows.num_rows:
+            rows = pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])])
+        net = expand(consolidate(rows)).rename_columns([a.label for a in scan.outputs])
+        return self._local(net, scan.outputs, weighted=False)
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored of a relation."""
@@ -204,6 +232,51 @@ class StateReader:
                 array = pc.cast(array, stored.type.arrow)
             arrays.append(array)
         return Keys(pa.table(arrays, names=schema.names), schema)
+
+
+class Fetched:
+    """What was read of large relations by a few keys, once for all views that a transaction reaches.
+
+    The rows are those before the transaction; what it changes is on the driver anyway.
+    """
+
+    def __init__(self, nodes: Iterable[n.Node]) -> None:
+        """`nodes` are the expressions of all those views: together they say which columns will be wanted."""
+        self._columns: dict[str, list[str]] = {}
+        for node in nodes:
+            for scan in n.scans(node):
+                known = self._columns.setdefault(scan.relation, [])
+                known += [name for name in scan.stored_names if name not in known]
+        self._tables: dict[tuple[Any, ...], concurrent.futures.Future[pa.Table | None]] = {}
+        self._lock = threading.Lock()
+
+    def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> pa.Table | None:
+        """The net signed rows with some keys, with the columns of the scan; None if they are too many."""
+        keys = picked.keys
+        assert keys is not None
+        wanted = self._columns.setdefault(relation.id, [])
+        columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
+        values = frozenset(row_tuples(keys.table))
+        name = (relation.id, tuple(keys.schema.names), tuple(columns), values)
+        with self._lock:
+            mine = name not in self._tables
+            coming = self._tables.setdefault(name, concurrent.futures.Future())
+        if mine:
+            try:
+                coming.set_result(self._fetch(reader, relation, picked, columns))
+            except BaseException as problem:
+                coming.set_exception(problem)
+        found = coming.result()
+        return None if found is None else found.select([*scan.stored_names, WEIGHT])
+
+    @staticmethod
+    def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
+        stored = replace(picked, rows=None)
+        schema = relation.schema.subset(columns)
+        frame = signed_frame(reader.engine, reader.store.storage, stored)
+        frame = frame.selectExpr(*[quote(name) for name in columns], WEIGHT)
+        small = reader.engine.collect_small(frame)
+        return None if small is None else consolidate(conform(small, schema, signed=True))
 
 
 def _fitting(array: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -20,6 +20,7 @@ from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.definition import TABLE
 from viewkeeper.store.scan import net_frame
 from viewkeeper.store.state import Relation
+from viewkeeper.transaction import views
 from viewkeeper.transaction.intake import materialise, signed_expression, store_frame
 from viewkeeper.transaction.merge import merge
 from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
@@ -55,8 +56,6 @@ def run(tx: Transaction, statement: sql.Parsed, whole: str) -> int | None:
 def _run_view(
     tx: Transaction, statement: sql.CreateView | sql.AlterView | sql.DropView | sql.Refresh, whole: str
 ) -> None:
-    from viewkeeper.transaction import views  # which reads queries with the help of this module's neighbours
-
     match statement:
         case sql.CreateView():
             views.create_view(tx, statement, whole)
@@ -103,8 +102,6 @@ def _drop(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
     if relation.kind != TABLE:
         raise wrong_kind(relation, "DROP", place)
     if tx.dependents(relation.id):
-        from viewkeeper.transaction import views
-
         views.drop_table_with_dependents(tx, statement, whole)
     else:
         tx.drop(relation)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
-from viewkeeper.algebra.types import quote
+from viewkeeper.algebra.types import quote, spelled
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.engine import SMALL, Frame
@@ -120,7 +120,7 @@ class Transaction:
         raise SqlError(
             f"{found.name} is a view: its rows come from {tables or 'its query alone'}",
             place=place,
-            hint="change those tables instead" if tables else f"ALTER VIEW {found.name} AS SELECT ...",
+            hint="change those tables instead" if tables else f"ALTER VIEW {spelled(found.name)} AS SELECT ...",
         )
 
     def tables_below(self, relation: Relation) -> list[Relation]:
@@ -356,15 +356,21 @@ def already_exists(there: Relation, name: str, wanted: str) -> AlreadyExists:
     kind, new = there.kind_words, KIND_WORDS[wanted].upper()
     again = ""
     if there.kind == wanted:
-        again = f", or CREATE {new} IF NOT EXISTS" if wanted == TABLE else f", or CREATE OR REPLACE {new} {name}"
-    return AlreadyExists(f"there is already a {kind} named '{name}'", hint=f"DROP {kind.upper()} {name}{again}")
+        again = (
+            f", or CREATE {new} IF NOT EXISTS" if wanted == TABLE else f", or CREATE OR REPLACE {new} {spelled(name)}"
+        )
+    hint = f"DROP {kind.upper()} {spelled(name)}{again}"
+    return AlreadyExists(f"there is already a {kind} named '{name}'", hint=hint)
 
 
 def wrong_kind(there: Relation, verb: str, place: Place | None = None) -> SqlError:
     """The error for a statement such as DROP TABLE that names another kind of relation."""
     kind = there.kind_words
     article = "an" if kind[0] in "aeiou" else "a"
-    return SqlError(f"{there.name} is {article} {kind}", place=place, hint=f"{verb} {kind.upper()} {there.name}")
+    hint = f"{verb} {kind.upper()} {spelled(there.name)}"
+    if verb == "ALTER":
+        hint = "SHOW VIEWS lists the views" if there.kind == TABLE else f"{hint} AS SELECT ..."
+    return SqlError(f"{there.name} is {article} {kind}", place=place, hint=hint)
 
 
 def no_such_table(name: str, names: list[str], place: Place | None, what: str = "table") -> ViewkeeperError:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import WEIGHT, Schema
-from viewkeeper.algebra.serial import from_json
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.lowering import Lowering
@@ -113,7 +112,7 @@ def _check(store: Store, state: State, relation: Relation) -> Checked:
     epoch = relation.definition.refreshed if relation.definition.is_demand else state.epoch
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
     lowering = Lowering(store.engine, reader)
-    node = from_json(dict(relation.definition.query))
+    node = relation.definition.as_written
     schema = relation.schema
     anew = lowering.lower(n.at(node, n.NEW))
     fresh = canonical_frame(store.engine, anew.frame.selectExpr(*anew.columns).toDF(*schema.names), schema)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.algebra.serial import from_json, to_json
+from viewkeeper.algebra.serial import to_json
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.typer import EngineTyper
@@ -47,7 +47,7 @@ class _Catalog:
 def virtual_query(relation: Relation) -> Query:
     """The query of a view, as it was read when the view was made."""
     assert relation.definition is not None
-    return Query(from_json(dict(relation.definition.query)), relation.definition.names)
+    return Query(relation.definition.as_written, relation.definition.names)
 
 
 # creating -----------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _fingerprint(node: n.Node) -> str:
 def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
     """ALTER [MATERIALIZED] VIEW name AS query."""
     place = place_of_name(statement.name, whole)
-    relation = _view(tx, statement.name, place)
+    relation = _view(tx, statement.name, place, "ALTER")
     if statement.materialized and relation.kind != MATERIALIZED:
         raise wrong_kind(relation, "ALTER", place)
     assert relation.definition is not None
@@ -277,7 +277,7 @@ def drop_view(tx: Transaction, statement: sql.DropView, whole: str) -> None:
     if there is None and statement.if_exists:
         return
     place = place_of_name(statement.name, whole)
-    relation = _view(tx, statement.name, place)
+    relation = _view(tx, statement.name, place, "DROP")
     if statement.materialized and relation.kind != MATERIALIZED:
         raise wrong_kind(relation, "DROP", place)
     _drop(tx, relation, place, cascade=statement.cascade)
@@ -297,7 +297,7 @@ def _drop(tx: Transaction, relation: Relation, place: Place | None, *, cascade: 
         raise SqlError(
             f"{relation.name} cannot be dropped: {names} {'reads' if len(users) == 1 else 'read'} it",
             place=place,
-            hint=f"DROP {relation.kind_words.upper()} {relation.name} CASCADE drops {them} too",
+            hint=f"DROP {relation.kind_words.upper()} {spelled(relation.name)} CASCADE drops {them} too",
         )
     hidden: list[str] = []
     for gone in [*users, relation]:
@@ -330,10 +330,10 @@ def _drop_unused(tx: Transaction, keys: tuple[str, ...]) -> None:
             tx.drop(tx.by_id(key))
 
 
-def _view(tx: Transaction, name: str, place: Place | None) -> Relation:
+def _view(tx: Transaction, name: str, place: Place | None, verb: str) -> Relation:
     relation = tx.relation(name, place)
     if relation.kind == TABLE:
-        raise wrong_kind(relation, "DROP", place)
+        raise wrong_kind(relation, verb, place)
     return relation
 
 
@@ -358,7 +358,7 @@ def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) ->
     definition = relation.definition_at(epoch)
     assert definition is not None
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    return named_frame(store, Query(from_json(dict(definition.query)), definition.names), reader)
+    return named_frame(store, Query(definition.as_written, definition.names), reader)
 
 
 def virtual_frame_in(tx: Transaction, relation: Relation) -> Frame:
@@ -385,17 +385,17 @@ def virtual_changes(store: Store, held: Held, relation: Relation, since: int) ->
     epochs = {relation.created, *(until for until, _ in relation.former)}
     for definition in [relation.definition, *(old for _, old in relation.former)]:
         assert definition is not None
-        for scan in n.scans(from_json(dict(definition.query))):
+        for scan in n.scans(definition.as_written):
             epochs.update(changed_epochs(store, state.relations[scan.relation], since))
     for epoch in sorted(number for number in epochs if number > since and number >= relation.created):
         reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
         now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
         assert now is not None
-        node = from_json(dict(now.query))
+        node = now.as_written
         if epoch == relation.created:
             rows = net_difference(store, relation, node, None, reader)
         elif now is not before and before is not None:
-            rows = net_difference(store, relation, node, from_json(dict(before.query)), reader)
+            rows = net_difference(store, relation, node, before.as_written, reader)
         else:
             rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
         if rows.num_rows:

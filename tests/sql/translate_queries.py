@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
 from typing import Any
+
+from translate_oracle import Tables
 
 TABLES: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "t": (
@@ -30,7 +34,7 @@ TABLES: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         [
             (1, [1, 2, 2], "1.10", "2024-01-01", True, {"p": 1, "q": "a"}),
             (2, [], "2.25", "2024-01-02", False, {"p": 2, "q": None}),
-            (3, None, None, "2024-02-01", None, None),
+            (3, None, None, "2024-02-01", None, {"p": None, "q": None}),
             (4, [5, None], "-3.33", None, True, {"p": None, "q": "b"}),
             (5, [1], "2.25", "2024-01-02", True, {"p": 1, "q": "a"}),
         ],
@@ -87,8 +91,8 @@ JOINS = [
     "SELECT t.a, u.c, k.v FROM t LEFT JOIN (u JOIN k ON u.a = k.id) ON t.a = u.a",
     "SELECT * FROM t JOIN u USING (a)",
     "SELECT a, t.s, u.s FROM t LEFT JOIN u USING (a)",
-    "SELECT * FROM t FULL JOIN u USING (a, s)",
-    "SELECT * FROM t NATURAL JOIN u",
+    "SELECT a, s, b, f, c FROM t FULL JOIN u USING (a, s)",
+    "SELECT a, t.a, u.a, c FROM t FULL JOIN u USING (a)",
     "SELECT a, c FROM t RIGHT JOIN u USING (a)",
     "SELECT x.a, y.a AS z FROM t x JOIN t y ON x.b = y.b",
     "SELECT t.a FROM t JOIN e ON t.a = e.a",
@@ -101,13 +105,16 @@ SEMI = [
     ("SELECT a, b FROM t LEFT ANTI JOIN u ON t.a = u.a", "SELECT a, b FROM t ANTI JOIN u ON t.a = u.a"),
     ("SELECT a, b FROM t LEFT ANTI JOIN u USING (a, s)", "SELECT a, b FROM t ANTI JOIN u ON t.a = u.a AND t.s = u.s"),
     ("SELECT a FROM t LEFT SEMI JOIN u ON t.a < u.a", "SELECT a FROM t SEMI JOIN u ON t.a < u.a"),
+    # as in Spark, the columns of USING and NATURAL come first
+    ("SELECT * FROM t FULL JOIN u USING (a, s)", "SELECT a, s, b, f, c FROM t FULL JOIN u USING (a, s)"),
+    ("SELECT * FROM t NATURAL JOIN u", "SELECT a, s, b, f, c FROM t JOIN u USING (a, s)"),
 ]
 
 AGGREGATES = [
     "SELECT a, count(*), count(b), sum(b), min(b), max(b), avg(b) FROM t GROUP BY a",
     "SELECT count(*), sum(b), avg(b), min(s) FROM t",
     "SELECT count(*), sum(a), max(a) FROM e",
-    "SELECT a, sum(b) FROM e GROUP BY a",
+    "SELECT a, sum(c) FROM e GROUP BY a",
     "SELECT a + 1 AS k, sum(b * 2) + 1 AS v FROM t GROUP BY a + 1",
     "SELECT s, sum(b) AS v FROM t GROUP BY s HAVING sum(b) > 10",
     "SELECT s, sum(b) AS v FROM t GROUP BY s HAVING v > 10 AND count(*) > 1",
@@ -142,24 +149,35 @@ AGGREGATES = [
 ]
 
 OTHER_AGGREGATES = [
-    ("SELECT a, count_if(b > 5), any(b > 5), every(b > 5) FROM t GROUP BY a",
-     "SELECT a, count_if(b > 5), bool_or(b > 5), bool_and(b > 5) FROM t GROUP BY a"),
-    ("SELECT count(a, b), count(DISTINCT a, b) FROM t",
-     "SELECT count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL), "
-     "(SELECT count(*) FROM (SELECT DISTINCT a, b FROM t WHERE a IS NOT NULL AND b IS NOT NULL)) FROM t"),
-    ("SELECT a, first(b) FROM t GROUP BY a",
-     "SELECT a, CASE WHEN count(*) = count(b) THEN min(b) END FROM t GROUP BY a"),
+    (
+        "SELECT a, count_if(b > 5), any(b > 5), every(b > 5) FROM t GROUP BY a",
+        "SELECT a, count_if(b > 5), bool_or(b > 5), bool_and(b > 5) FROM t GROUP BY a",
+    ),
+    (
+        "SELECT count(a, b), count(DISTINCT a, b) FROM t",
+        "SELECT count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL), "
+        "(SELECT count(*) FROM (SELECT DISTINCT a, b FROM t WHERE a IS NOT NULL AND b IS NOT NULL)) FROM t",
+    ),
+    (
+        "SELECT a, first(b) FROM t GROUP BY a",
+        "SELECT a, CASE WHEN count(*) = count(b) THEN min(b) END FROM t GROUP BY a",
+    ),
     ("SELECT a, any_value(b) IGNORE NULLS, last(b) FROM t GROUP BY a", "SELECT a, min(b), max(b) FROM t GROUP BY a"),
-    ("SELECT a, collect_list(b), collect_set(b) FROM t GROUP BY a",
-     "SELECT a, coalesce(list_sort(list(b) FILTER (WHERE b IS NOT NULL)), []), "
-     "coalesce(list_sort(list(DISTINCT b) FILTER (WHERE b IS NOT NULL)), []) FROM t GROUP BY a"),
+    (
+        "SELECT a, collect_list(b), collect_set(b) FROM t GROUP BY a",
+        "SELECT a, coalesce(list_sort(list(b) FILTER (WHERE b IS NOT NULL)), []), "
+        "coalesce(list_sort(list(DISTINCT b) FILTER (WHERE b IS NOT NULL)), []) FROM t GROUP BY a",
+    ),
     ("SELECT a, listagg(s, ',') FROM t GROUP BY a", "SELECT a, string_agg(s, ',' ORDER BY s) FROM t GROUP BY a"),
-    ("SELECT listagg(s, '-') WITHIN GROUP (ORDER BY b DESC) FROM t WHERE b IS NOT NULL",
-     "SELECT string_agg(s, '-' ORDER BY b DESC, s) FROM t WHERE b IS NOT NULL"),
-    ("SELECT mode(s), min_by(s, b), max_by(s, b) FROM t",
-     "SELECT 'x', 'w', 'y'"),
-    ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY b), median(b) FROM t",
-     "SELECT quantile_cont(b, 0.5), median(b) FROM t"),
+    (
+        "SELECT listagg(s, '-') WITHIN GROUP (ORDER BY b DESC) FROM t WHERE b IS NOT NULL",
+        "SELECT string_agg(s, '-' ORDER BY b DESC, s) FROM t WHERE b IS NOT NULL",
+    ),
+    ("SELECT mode(s), min_by(s, b), max_by(s, b) FROM t", "SELECT 'x', 'w', 'y'"),
+    (
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY b), median(b) FROM t",
+        "SELECT quantile_cont(b, 0.5), median(b) FROM t",
+    ),
     ("SELECT avg(d), avg(d) FILTER (WHERE id < 3) FROM m", "SELECT 0.567500, 1.675000"),
     ("SELECT a, s, count(*) FROM t GROUP BY a, s WITH ROLLUP", "SELECT a, s, count(*) FROM t GROUP BY ROLLUP (a, s)"),
 ]
@@ -193,8 +211,8 @@ WINDOWS = [
     "SELECT id, v, row_number() OVER (ORDER BY v DESC, id) AS r FROM k",
     "SELECT id, lag(v) OVER (ORDER BY id) AS p, lead(v, 1, 0) OVER (ORDER BY id) AS q FROM k",
     "SELECT id, sum(v) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS r FROM k",
-    "SELECT id, first_value(v) OVER (ORDER BY id) AS f, last_value(v) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING "
-    "AND UNBOUNDED FOLLOWING) AS l, nth_value(v, 2) OVER (ORDER BY id) AS n, ntile(2) OVER (ORDER BY id) AS h FROM k",
+    "SELECT id, first_value(v) OVER (ORDER BY id) AS f, last_value(v) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED "
+    "PRECEDING AND UNBOUNDED FOLLOWING) AS l, nth_value(v, 2) OVER (ORDER BY id) AS n, ntile(2) OVER (ORDER BY id) AS h FROM k",
     "SELECT id, sum(v) OVER w AS x, avg(v) OVER w AS y FROM k WINDOW w AS (PARTITION BY v ORDER BY id)",
     "SELECT a, sum(b) AS v, sum(sum(b)) OVER () AS total, rank() OVER (ORDER BY sum(b)) AS r FROM t GROUP BY a",
     "SELECT id, v FROM k QUALIFY row_number() OVER (PARTITION BY v ORDER BY id) = 1",
@@ -263,7 +281,8 @@ SUBQUERIES = [
     "SELECT a FROM t WHERE b > ALL (SELECT a FROM e)",
     "SELECT a FROM t WHERE b <> ALL (SELECT c / 10 FROM u WHERE u.a = t.a)",
     "SELECT a FROM t WHERE a = ANY (SELECT a FROM u)",
-    "SELECT a, b < ANY (SELECT c / 10 FROM u WHERE u.a = t.a) AS x, b >= ALL (SELECT c FROM u WHERE u.a = t.a) AS y FROM t",
+    "SELECT a, b < ANY (SELECT c / 10 FROM u WHERE u.a = t.a) AS x, b >= ALL (SELECT c FROM u WHERE u.a = t.a) AS y "
+    "FROM t",
     "SELECT a, b <> ANY (SELECT c / 10 FROM u) AS x FROM t",
     "SELECT a, (SELECT max(c) FROM u) AS x FROM t",
     "SELECT a, (SELECT max(c) FROM u WHERE u.a = t.a) AS x FROM t",
@@ -285,7 +304,8 @@ SUBQUERIES = [
     "SELECT a, sum(b), (SELECT count(*) FROM u WHERE u.a = t.a) AS n FROM t GROUP BY a",
     "SELECT a FROM t GROUP BY a HAVING EXISTS (SELECT 1 FROM u WHERE u.a = t.a)",
     "SELECT sum((SELECT max(c) FROM u WHERE u.a = t.a)) AS x FROM t",
-    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM k WHERE k.id = u.a AND k.v = t.b))",
+    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a "
+    "AND EXISTS (SELECT 1 FROM k WHERE k.id = u.a AND k.v = t.b))",
     "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE NOT EXISTS (SELECT 1 FROM k WHERE k.id = u.a AND k.v < t.b))",
     "SELECT a, (SELECT max(c) FROM u WHERE u.a = (SELECT min(id) FROM k WHERE k.id >= t.a)) AS x FROM t",
     "SELECT a FROM t WHERE a IN (SELECT a FROM u WHERE c IN (SELECT v * 10 FROM k WHERE k.id = t.a))",
@@ -293,7 +313,8 @@ SUBQUERIES = [
     "SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a AND EXISTS (SELECT 1 FROM k WHERE k.v * 10 = u.c)",
     "SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.a IN (SELECT id FROM k WHERE v > 10)",
     "SELECT a FROM t WHERE a IN (SELECT a FROM u UNION SELECT id FROM k WHERE k.v = t.b)",
-    "SELECT a, (SELECT count(*) FROM (SELECT c FROM u WHERE u.a = t.a EXCEPT SELECT v FROM k WHERE k.id = t.a) q) AS x FROM t",
+    "SELECT a, (SELECT count(*) FROM (SELECT c FROM u WHERE u.a = t.a EXCEPT SELECT v FROM k WHERE k.id = t.a) q) AS x "
+    "FROM t",
     "SELECT a, (SELECT count(DISTINCT q.c) FROM (SELECT DISTINCT c FROM u WHERE u.a = t.a) q) AS x FROM t",
     "SELECT a, (SELECT count(*) FROM u LEFT JOIN k ON k.id = u.a AND k.v = t.b WHERE k.id IS NULL) AS x FROM t",
     "SELECT a, (SELECT sum(r) FROM (SELECT rank() OVER (ORDER BY c) AS r FROM u WHERE u.a = t.a) q) AS x FROM t",
@@ -313,13 +334,20 @@ SUBQUERIES = [
 
 GENERATORS = [
     ("SELECT id, x FROM m LATERAL VIEW explode(xs) q AS x", "SELECT id, unnest(xs) FROM m"),
-    ("SELECT id, q.x FROM m LATERAL VIEW OUTER explode(xs) q AS x",
-     "SELECT id, x FROM m LEFT JOIN LATERAL (SELECT unnest(m.xs) AS x) ON true"),
+    (
+        "SELECT id, q.x FROM m LATERAL VIEW OUTER explode(xs) q AS x",
+        "SELECT id, x FROM m LEFT JOIN LATERAL (SELECT unnest(m.xs) AS x) ON true",
+    ),
     ("SELECT id, explode(xs) AS x FROM m", "SELECT id, unnest(xs) FROM m"),
-    ("SELECT id, posexplode(xs) AS (p, x) FROM m WHERE id = 1", "SELECT * FROM (VALUES (1, 0, 1), (1, 1, 2), (1, 2, 2))"),
+    (
+        "SELECT id, posexplode(xs) AS (p, x) FROM m WHERE id = 1",
+        "SELECT * FROM (VALUES (1, 0, 1), (1, 1, 2), (1, 2, 2))",
+    ),
     ("SELECT m.id, y FROM m, LATERAL explode(xs) AS q(y)", "SELECT id, unnest(xs) FROM m"),
-    ("SELECT id, x, count(*) FROM m LATERAL VIEW explode(xs) AS x GROUP BY id, x",
-     "SELECT id, x, count(*) FROM (SELECT id, unnest(xs) AS x FROM m) GROUP BY id, x"),
+    (
+        "SELECT id, x, count(*) FROM m LATERAL VIEW explode(xs) AS x GROUP BY id, x",
+        "SELECT id, x, count(*) FROM (SELECT id, unnest(xs) AS x FROM m) GROUP BY id, x",
+    ),
     ("SELECT stack(2, 1, 'a', 2, 'b') AS (n, s)", "SELECT * FROM (VALUES (1, 'a'), (2, 'b'))"),
     ("SELECT id, st.p, st.q FROM m", "SELECT id, st.p, st.q FROM m"),
     ("SELECT st.* FROM m", "SELECT st.p, st.q FROM m"),
@@ -329,12 +357,52 @@ GENERATORS = [
     ("SELECT transform(xs, v -> v + id) AS y FROM m WHERE id = 1", "SELECT [2, 3, 3]"),
     ("SELECT id FROM range(3)", "SELECT * FROM range(3)"),
     ("SELECT col FROM explode(array(1, 2))", "SELECT unnest([1, 2])"),
-    ("SELECT id, b FROM m LEFT JOIN t ON m.id <=> t.a", "SELECT id, b FROM m LEFT JOIN t ON m.id IS NOT DISTINCT FROM t.a"),
+    (
+        "SELECT id, b FROM m LEFT JOIN t ON m.id <=> t.a",
+        "SELECT id, b FROM m LEFT JOIN t ON m.id IS NOT DISTINCT FROM t.a",
+    ),
 ]
+
+
+PIVOTS = [
+    (
+        "SELECT * FROM (SELECT a, s, b FROM t) PIVOT (sum(b) FOR s IN ('x', 'y' AS yy))",
+        "SELECT a, sum(b) FILTER (WHERE s = 'x'), sum(b) FILTER (WHERE s = 'y') FROM t GROUP BY a",
+    ),
+    (
+        "SELECT * FROM (SELECT a, s, b FROM t) PIVOT (sum(b) AS v, count(*) AS n FOR s IN ('x', 'y')) AS p",
+        "SELECT a, sum(b) FILTER (WHERE s = 'x'), nullif(count(*) FILTER (WHERE s = 'x'), 0), "
+        "sum(b) FILTER (WHERE s = 'y'), nullif(count(*) FILTER (WHERE s = 'y'), 0) FROM t GROUP BY a",
+    ),
+    (
+        "SELECT q.* FROM (SELECT a, s, b FROM t) PIVOT (max(b) FOR (a, s) IN ((1, 'x') AS p, (2, 'x') AS q)) q",
+        "SELECT max(b) FILTER (WHERE a = 1 AND s = 'x'), max(b) FILTER (WHERE a = 2 AND s = 'x') FROM t",
+    ),
+    (
+        "SELECT * FROM u UNPIVOT (v FOR name IN (a, c AS 'cc'))",
+        "SELECT s, 'a', a FROM u WHERE a IS NOT NULL UNION ALL SELECT s, 'cc', c FROM u WHERE c IS NOT NULL",
+    ),
+    (
+        "SELECT z.k, z.v, z.s FROM u UNPIVOT INCLUDE NULLS (v FOR k IN (a, c)) z",
+        "SELECT 'a', a, s FROM u UNION ALL SELECT 'c', c, s FROM u",
+    ),
+]
+
+
+def tables() -> Tables:
+    """The tables, with the values that have no literal in Python as values."""
+    made = Tables()
+    for name, (columns, rows) in TABLES.items():
+        if name == "m":
+            rows = [
+                (r[0], r[1], r[2] and Decimal(r[2]), r[3] and datetime.date.fromisoformat(r[3]), *r[4:]) for r in rows
+            ]
+        made.add(name, columns, rows)
+    return made
 
 
 def all_queries() -> list[tuple[str, str]]:
     """Every query with what DuckDB gets."""
     same = [*SIMPLE, *JOINS, *AGGREGATES, *SET_OPERATIONS, *WINDOWS, *LIMITS, *SUBQUERIES]
     pairs = [(text, text.replace("`", '"')) for text in same]
-    return [*pairs, *SEMI, *OTHER_AGGREGATES, *GENERATORS]
+    return [*pairs, *SEMI, *OTHER_AGGREGATES, *GENERATORS, *PIVOTS]

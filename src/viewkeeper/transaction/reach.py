@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from viewkeeper.algebra.nodes import scans
 from viewkeeper.algebra.serial import from_json
-from viewkeeper.errors import Place
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
-from viewkeeper.store.definition import AUXILIARY, VIEW
+from viewkeeper.store.definition import MATERIALIZED, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.transaction.transaction import Transaction, no_such_table
 
@@ -44,11 +43,11 @@ def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
         return
     files = relation.files_at(epoch)
     rows = sum(file.rows for file in files)
-    words = "auxiliary relation" if relation.kind == AUXILIARY else relation.kind_words
     late = ""
     if definition is not None and definition.is_demand and epoch == state.epoch:
         late = f", true as of epoch {definition.refreshed}"
-    yield f"{relation.name}: a {words}, {_count(rows, 'stored row')} in {_count(len(files), 'file')}{late}"
+    size = f"{_count(rows, 'stored row')} in {_count(len(files), 'file')}"
+    yield f"{relation.name}: a {relation.kind_words}, {size}{late}"
 
 
 def _count(number: int, what: str) -> str:
@@ -56,34 +55,29 @@ def _count(number: int, what: str) -> str:
 
 
 def explain_change(tx: Transaction, change: Change, whole: str) -> list[str]:
-    """The views that a change to a table would reach, nearest first, and those it cannot reach, as lines."""
-    place: Place | None = place_of_name(change.table, whole)
-    table = tx.table(change.table, place)
+    """The views that a change to a table would reach, nearest first, and those it passes by, as lines."""
+    table = tx.table(change.table, place_of_name(change.table, whole))
     touched = _assigned(change, table)
     told = "its rows" if touched is None else f"only {', '.join(touched)} of its rows"
     lines = [f"{type(change).__name__.upper()} changes {table.name}: {told}"]
-    reached: dict[str, Relation] = {table.id: table}
-    pruned: list[Relation] = []
+    reads = {view.id: _reads(view) for view in tx.alive() if view.kind in (VIEW, MATERIALIZED)}
+    reached: dict[str, str] = {table.id: ""}
     waiting = [table]
     while waiting:
         below = waiting.pop(0)
-        for view in sorted(tx.dependents(below.id), key=lambda relation: relation.name):
-            if view.id in reached:
+        for view in sorted(map(tx.by_id, reads), key=lambda relation: relation.name):
+            columns = reads[view.id].get(below.id)
+            if view.id in reached or columns is None:
                 continue
-            if below is table and touched is not None and not _takes(view, table, touched):
-                pruned.append(view)
+            if below is table and touched is not None and columns.isdisjoint(name.lower() for name in touched):
                 continue
-            reached[view.id] = below
-            if view.definition is None or not view.definition.is_demand:
+            reached[view.id] = "" if below is table else f" through {below.name}"
+            if view.definition is not None and not view.definition.is_demand:
                 waiting.append(view)
-    for key, below in list(reached.items())[1:]:
-        view, through = tx.by_id(key), "" if below is table else f" through {below.name}"
-        lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}")
-    lines += [
-        f"  passes by {view.name}, which does not read {', '.join(touched or ())}"
-        for view in pruned
-        if view.id not in reached
-    ]
+    views = [(tx.by_id(key), through) for key, through in list(reached.items())[1:]]
+    lines += [f"  reaches {view.name}{through}, {_what_happens(view)}" for view, through in views]
+    passed = sorted(tx.by_id(key).name for key, read in reads.items() if table.id in read and key not in reached)
+    lines += [f"  passes by {name}, which does not read {', '.join(touched or ())}" for name in passed]
     return lines if len(lines) > 1 else [*lines, "  reaches no view"]
 
 
@@ -94,12 +88,13 @@ def _assigned(change: Change, table: Relation) -> list[str] | None:
     return [table.schema.column(name, table.name).name for name, _ in change.assignments]
 
 
-def _takes(view: Relation, table: Relation, columns: list[str]) -> bool:
-    """Whether a view's query reads one of these columns of a table. In doubt it does."""
+def _reads(view: Relation) -> dict[str, set[str]]:
+    """The columns a view's query takes of each stored relation; virtual views in it are read through."""
     assert view.definition is not None
-    found = [scan for scan in scans(from_json(dict(view.definition.query))) if scan.relation == table.id]
-    taken = {attribute.name.lower() for scan in found for attribute in scan.attributes}
-    return not found or any(column.lower() in taken for column in columns)
+    taken: dict[str, set[str]] = {}
+    for scan in scans(from_json(dict(view.definition.query))):
+        taken.setdefault(scan.relation, set()).update(name.lower() for name in scan.stored_names)
+    return taken
 
 
 def _what_happens(view: Relation) -> str:
@@ -109,4 +104,4 @@ def _what_happens(view: Relation) -> str:
         return "a view that stores nothing"
     if definition.is_demand:
         return f"a {view.kind_words} that takes it in at its next REFRESH"
-    return f"{'an' if definition.kind == AUXILIARY else 'a'} {view.kind_words} kept true by the commit"
+    return f"a {view.kind_words} kept true by the commit"
