@@ -43,7 +43,9 @@ class Laws:
         schema = Schema(tuple(Column(c, a.type) for c, a in zip(names, node.outputs, strict=True)))
         uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
         body = to_json(node)
-        relation = tx.create(name, schema, Definition(MATERIALIZED, "", names, body, body, uses=uses, refresh="incremental"))
+        relation = tx.create(
+            name, schema, Definition(MATERIALIZED, "", names, body, body, uses=uses, refresh="incremental")
+        )
         tx.unfilled.add(relation.id)
         assert commit(tx) is not None
         self.nodes[name] = node
@@ -68,4 +70,4 @@ class Laws:
 
     def contents(self, name: str) -> Counter[tuple[Any, ...]]:
         """What is stored of a relation."""
-        return Counter(self.db.sql(f"SELECT * FROM {name}").rows())
+        return Counter(self.db.sql(f"SELECT * FROM `{name}`").rows())

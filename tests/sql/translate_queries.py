@@ -212,7 +212,8 @@ WINDOWS = [
     "SELECT id, lag(v) OVER (ORDER BY id) AS p, lead(v, 1, 0) OVER (ORDER BY id) AS q FROM k",
     "SELECT id, sum(v) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS r FROM k",
     "SELECT id, first_value(v) OVER (ORDER BY id) AS f, last_value(v) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED "
-    "PRECEDING AND UNBOUNDED FOLLOWING) AS l, nth_value(v, 2) OVER (ORDER BY id) AS n, ntile(2) OVER (ORDER BY id) AS h FROM k",
+    "PRECEDING AND UNBOUNDED FOLLOWING) AS l, nth_value(v, 2) OVER (ORDER BY id) AS n, "
+    "ntile(2) OVER (ORDER BY id) AS h FROM k",
     "SELECT id, sum(v) OVER w AS x, avg(v) OVER w AS y FROM k WINDOW w AS (PARTITION BY v ORDER BY id)",
     "SELECT a, sum(b) AS v, sum(sum(b)) OVER () AS total, rank() OVER (ORDER BY sum(b)) AS r FROM t GROUP BY a",
     "SELECT id, v FROM k QUALIFY row_number() OVER (PARTITION BY v ORDER BY id) = 1",
@@ -355,6 +356,14 @@ GENERATORS = [
     ("SELECT * EXCEPT (xs, st) FROM m", "SELECT id, d, day, ok FROM m"),
     ("SELECT a + 1 AS x, x * 2 AS y FROM t", "SELECT a + 1, (a + 1) * 2 FROM t"),
     ("SELECT transform(xs, v -> v + id) AS y FROM m WHERE id = 1", "SELECT [2, 3, 3]"),
+    ("SELECT to_json(struct(id, ok)) AS j FROM m WHERE id = 1", """SELECT '{"id":1,"ok":true}'"""),
+    ("SELECT x.b, x.a FROM (SELECT struct(*) AS x FROM t) q", "SELECT b, a FROM t"),
+    (
+        "SELECT z.xs, z.`1` FROM (SELECT explode(arrays_zip(xs, array(7, 8, 9))) AS z FROM m WHERE id = 1)",
+        "SELECT * FROM (VALUES (1, 7), (2, 8), (2, 9))",
+    ),
+    ("SELECT id, rank() OVER (ORDER BY 1) AS r FROM k", "SELECT id, 1 FROM k"),
+    ("SELECT id, k1, v1 FROM m LATERAL VIEW explode(map('a', id)) q AS k1, v1", "SELECT id, 'a', id FROM m"),
     ("SELECT id FROM range(3)", "SELECT * FROM range(3)"),
     ("SELECT col FROM explode(array(1, 2))", "SELECT unnest([1, 2])"),
     (

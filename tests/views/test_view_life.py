@@ -158,6 +158,28 @@ def test_names_that_are_taken(shop: vk.Database) -> None:
     )
 
 
+def test_reserved_column_names(shop: vk.Database) -> None:
+    for text in (
+        "CREATE VIEW v AS SELECT 1 AS _weight",
+        "CREATE MATERIALIZED VIEW v (_weight) AS SELECT id FROM orders",
+    ):
+        told = caught(lambda text=text: shop.sql(text), SqlError)  # type: ignore[misc]
+        assert told.startswith("'_weight' is a reserved column name\nat line 1, column ")
+
+
+def test_hints_can_be_typed(shop: vk.Database) -> None:
+    shop.sql("CREATE VIEW `v w` AS SELECT id FROM orders; CREATE VIEW x AS SELECT id FROM `v w`")
+    assert "hint: DROP VIEW `v w` CASCADE" in caught(lambda: shop.sql("DROP VIEW `v w`"), SqlError)
+    assert "hint: ALTER VIEW `v w` AS" in caught(
+        lambda: shop.sql("ALTER MATERIALIZED VIEW `v w` AS SELECT 1"), SqlError
+    )
+    assert "hint: SHOW VIEWS" in caught(lambda: shop.sql("ALTER VIEW orders AS SELECT 1"), SqlError)
+    assert "hint: SHOW VIEWS" in caught(lambda: shop.sql("VERIFY orders"), NotFound)
+    assert "hint: DROP VIEW `v w`, or CREATE OR REPLACE VIEW `v w`" in caught(
+        lambda: shop.sql("CREATE VIEW `v w` AS SELECT 1 AS a"), AlreadyExists
+    )
+
+
 def test_verify_and_explain(shop: vk.Database) -> None:
     shop.sql(TOTALS)
     shop.sql("CREATE VIEW w AS SELECT id FROM orders")

@@ -45,7 +45,8 @@ class Binding:
 
     def reduced(self, pairs: Sequence[tuple[Attribute, Attribute]]) -> Binding | None:
         """The binding on other attributes: each pair is one of ours and the one that carries its value below."""
-        kept = [(ours, below) for ours, below in pairs if ours in self.columns]
+        chosen = {below: ours for ours, below in reversed(pairs) if ours in self.columns}
+        kept = [(ours, below) for below, ours in chosen.items()]
         if not kept:
             return None
         table = self.table.select([ours.label for ours, _ in kept])
@@ -78,13 +79,21 @@ def distinct_rows(table: pa.Table) -> pa.Table:
     return table.group_by(table.column_names, use_threads=False).aggregate([])
 
 
+def binding_of(lowered: Lowered, pairs: Sequence[tuple[Attribute, Attribute]]) -> Binding | None:
+    """A binding from what is known of a frame: each pair is one of its attributes and the one to be bound by it."""
+    found = keys_of(lowered, [ours for ours, _ in pairs])
+    if found is None:
+        return None
+    return Binding(tuple(found[0]), found[1]).reduced(pairs)
+
+
 def keys_of(lowered: Lowered, attributes: Sequence[Attribute]) -> tuple[list[Attribute], pa.Table] | None:
     """The driver's values of as many of some attributes as one known table has, and those attributes."""
     best: tuple[list[Attribute], pa.Table] | None = None
     for table in lowered.known:
-        there = [attribute for attribute in attributes if attribute.label in table.column_names]
+        there = [a for a in dict.fromkeys(attributes) if a.label in table.column_names]
         if there and (best is None or len(there) > len(best[0])):
             best = (there, table)
     if best is None:
         return None
-    return best[0], distinct_rows(best[1].select([attribute.label for attribute in dict.fromkeys(best[0])]))
+    return best[0], distinct_rows(best[1].select([attribute.label for attribute in best[0]]))

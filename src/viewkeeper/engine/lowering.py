@@ -19,7 +19,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.lowered import Binding, Lowered, Reader, distinct_rows, keys_of
+from viewkeeper.engine.lowered import Binding, Lowered, Reader, binding_of, distinct_rows, keys_of
 
 STAGE_ROWS = 200_000
 """A relation larger than this is worth a query of its own to learn the keys it is read by."""
@@ -170,16 +170,12 @@ class Lowering:
         """The next input, read by the keys of what is there (sideways information passing)."""
         given = binding.kept(following.outputs) if binding else None
         if current.narrow and pairs:
-            ours = [mine for _, mine, _ in pairs]
-            found = keys_of(current, ours)
+            columns = [(mine, yours) for _, mine, yours in pairs]
+            found = binding_of(current, columns)
             if found is None and self._size(following) > STAGE_ROWS:
                 current = self.reader.keep(current)
-                found = keys_of(current, ours)
-            if found is not None:
-                columns, table = found
-                theirs = {mine: yours for _, mine, yours in pairs}
-                labelled = table.rename_columns([theirs[column].label for column in columns])
-                given = Binding(tuple(theirs[column] for column in columns), labelled)
+                found = binding_of(current, columns)
+            given = found or given
         return current, self.lower(following, given)
 
     def _joined(self, left: Lowered, right: Lowered, equalities: list[n.Equality]) -> Lowered:
@@ -226,12 +222,7 @@ class Lowering:
         """The right side of a join that keeps the left, read by the left side's keys where they are known."""
         if not left.narrow or not equalities:
             return self.lower(right)
-        found = keys_of(left, [e.left for e in equalities])
-        if found is None:
-            return self.lower(right)
-        theirs = {e.left: e.right for e in equalities}
-        labelled = found[1].rename_columns([theirs[column].label for column in found[0]])
-        return self.lower(right, Binding(tuple(theirs[column] for column in found[0]), labelled))
+        return self.lower(right, binding_of(left, [(e.left, e.right) for e in equalities]))
 
     # by row --------------------------------------------------------------------------------------
 
@@ -323,12 +314,7 @@ class Lowering:
         keys = self.lower(node.right)
         if keys.empty:
             return self.nothing(node.outputs, weighted=n.is_change(node.left))
-        ours = {theirs: mine for mine, theirs in node.on}
-        found = keys_of(keys, [theirs for _, theirs in node.on])
-        given = None
-        if found is not None:
-            table = found[1].rename_columns([ours[column].label for column in found[0]])
-            given = Binding(tuple(ours[column] for column in found[0]), table)
+        given = binding_of(keys, [(theirs, mine) for mine, theirs in node.on])
         below = self.lower(node.left, given)
         if below.empty:
             return below

@@ -1,7 +1,7 @@
 """Auxiliary relations: group-bys inside a view, kept as hidden relations of their own.
 
 A group-by whose contents are stored is maintained from them and the change alone. The view then reads the stored
-group-by in its place. A semi or anti join whose right side is not laid out by the join key gets one as well: the keys
+group-by in its place. Duplicate elimination is a group-by of all columns, whose counts say how often a row is there. A semi or anti join whose right side is not laid out by the join key gets one as well: the keys
 that are there, with their numbers.
 """
 
@@ -47,7 +47,9 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
             if isinstance(part.right, n.Aggregate):
                 part = replace(part, right=aside(part.right))
             return part
-        if not isinstance(part, n.Aggregate) or not part.calls:
+        if isinstance(part, n.Distinct) and not any(a.type.has_map() for a in part.outputs):
+            part = n.Aggregate(part.input, part.outputs, ())
+        if not isinstance(part, n.Aggregate):
             return part
         whole = complete(part, numbers)
         number = len(found) + 1

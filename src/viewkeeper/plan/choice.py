@@ -21,7 +21,11 @@ class Choice:
 
 
 def choose(
-    node: n.Node, changed: Collection[str], refresh: str, changed_rows: Callable[[n.Scan], int], size: Callable[[n.Scan], int]
+    node: n.Node,
+    changed: Collection[str],
+    refresh: str,
+    changed_rows: Callable[[n.Scan], int],
+    size: Callable[[n.Scan], int],
 ) -> Choice:
     """The way to go for a change of some relations."""
     if refresh == "full":

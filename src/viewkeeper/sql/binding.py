@@ -11,7 +11,7 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
-from viewkeeper.sql.functions import WITHOUT_BRACKETS, why_not_deterministic
+from viewkeeper.sql.functions import WINDOW_ONLY, WITHOUT_BRACKETS, is_moving_time, why_not_deterministic
 from viewkeeper.sql.scopes import Scope, Visible, name_parts, unknown
 from viewkeeper.sql.subqueries import Subquery
 
@@ -27,6 +27,13 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_TIMES = (
+    exp.DataType.Type.DATE,
+    exp.DataType.Type.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ,
+    exp.DataType.Type.TIMESTAMPLTZ,
+    exp.DataType.Type.TIMESTAMPNTZ,
+)
 _HINTS = {
     "clock": "store the time in a column when the row is inserted",
     "random": "store the value in a column when the row is inserted",
@@ -56,10 +63,50 @@ class Binder:
             if found is not None:
                 return found
             self._check(part)
+            if isinstance(part, exp.Anonymous):
+                self._keep_names(part)
             return part
 
         bound: exp.Expr = node.copy().transform(replaced, copy=False)
-        return bound
+        return self._named_zips(bound)
+
+    # names that functions take from their arguments -----------------------------------------------------
+
+    def _keep_names(self, call: exp.Anonymous) -> None:
+        """Writes out `*` in a call, and the names that struct and arrays_zip take from the columns they are given."""
+        name = call.name.lower()
+        listed = [part for given in call.expressions for part in _listed(given)]
+        if any(isinstance(part, exp.Star) for part in listed) and (name != "count" or listed != call.expressions):
+            if len(listed) > 1 or listed != call.expressions:
+                self.context.refuse("a * beside DISTINCT or other values is not supported", call, "name the columns")
+            call.set("expressions", [_qualified(column) for column in self.scope.star()])
+        if name == "struct":
+            for part in list(call.expressions):
+                if isinstance(part, (exp.Column, exp.Dot)):
+                    alias = exp.to_identifier(part.name, quoted=True)
+                    part.replace(exp.Alias(this=part.copy(), alias=alias))
+        if name == "arrays_zip":
+            names = [p.name if isinstance(p, (exp.Column, exp.Dot)) else str(i) for i, p in enumerate(call.expressions)]
+            call.meta["names"] = names
+
+    def _named_zips(self, bound: exp.Expr) -> exp.Expr:
+        """The structs that arrays_zip makes under the names of the user's columns."""
+
+        def named(part: exp.Expr) -> exp.Expr:
+            names = part.meta.get("names") if isinstance(part, exp.Anonymous) else None
+            if names is None or part.find(exp.Placeholder) is not None:
+                return part
+            del part.meta["names"]
+            kind = self.context.type_of(self.context.expression(part), part)
+            assert kind.element is not None
+            fields = tuple((name, inner) for name, (_, inner) in zip(names, kind.element.fields, strict=True))
+            wanted = Type("array", element=Type("struct", fields=fields))
+            return exp.Cast(this=part.copy(), to=exp.DataType.build(wanted.ddl, dialect="spark"))
+
+        if not any("names" in part.meta for part in bound.find_all(exp.Anonymous)):
+            return bound
+        result: exp.Expr = bound.transform(named, copy=False)
+        return result
 
     # columns ---------------------------------------------------------------------------------------
 
@@ -167,6 +214,15 @@ class Binder:
     def _check(self, node: exp.Expr) -> None:
         if isinstance(node, exp.Anonymous):
             self._refuse_function(node.name, len(node.expressions), node)
+            node.set("this", node.name.lower())
+            if node.name in WINDOW_ONLY and not _is_in_window(node):
+                self.context.wrong(f"{node.name} needs OVER", node, f"write {node.name}() OVER (ORDER BY ...)")
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and _moves(node):
+            self.context.refuse(
+                f"'{node.this.name}' as a date or time cannot be maintained: it depends on when it runs",
+                node,
+                _HINTS["clock"],
+            )
         if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
             self.context.refuse("a query of a view cannot have parameters", node, "write the value")
 
@@ -175,6 +231,30 @@ class Binder:
         if reason is not None:
             hint = _HINTS["clock" if "when it runs" in reason else "random"]
             self.context.refuse(f"{name.lower()}() cannot be maintained: {reason}", node, hint)
+
+
+def _listed(node: exp.Expr) -> list[exp.Expr]:
+    """An argument, or those of a DISTINCT."""
+    return list(node.expressions) if isinstance(node, exp.Distinct) else [node]
+
+
+def _qualified(column: Visible) -> exp.Column:
+    """A column by its full name."""
+    qualifier = exp.to_identifier(column.qualifier, quoted=True) if column.qualifier else None
+    return exp.Column(this=exp.to_identifier(column.name, quoted=True), table=qualifier)
+
+
+def _is_in_window(node: exp.Expr) -> bool:
+    """Whether a call is the function of an OVER."""
+    above = node.parent
+    while isinstance(above, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+        above = above.parent
+    return isinstance(above, exp.Window)
+
+
+def _moves(node: exp.Cast) -> bool:
+    """Whether a literal means another time each time, like DATE'today'."""
+    return is_moving_time(node.this.name) and node.to.this in _TIMES
 
 
 def _is_query(node: exp.Expr) -> bool:

@@ -277,7 +277,7 @@ class Block:
             if attribute.type.has_map():
                 self.context.refuse(
                     f"DISTINCT of the MAP column '{attribute.name}' is not possible: it has no equality",
-                    self.tree.args["distinct"],
+                    self.items[0].at,
                     "select map_entries of it",
                 )
 

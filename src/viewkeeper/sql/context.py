@@ -11,7 +11,7 @@ from sqlglot import exp
 from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, column
 from viewkeeper.algebra.nodes import Node, Project
 from viewkeeper.algebra.types import Type, parse_type
-from viewkeeper.errors import NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.errors import EngineError, NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.dialect import place_in, render
 from viewkeeper.sql.equations import Equation
 from viewkeeper.sql.raising import may_raise
@@ -138,8 +138,13 @@ class Context:
         problem.message = _named(problem.message.splitlines()[0], names)
         if problem.detail:
             problem.detail = _named(problem.detail, names)
-        if problem.place is None or problem.place.text != self.whole:
-            problem.place = self.place(at)
+        place = self.place(at)
+        if type(problem) is EngineError or type(problem) is SqlError:
+            what = re.sub(r"^invalid argument: ", "", problem.message)
+            return SqlError(
+                f"the engine cannot run this: {what}", detail=problem.detail, hint=problem.hint, place=place
+            )
+        problem.place = place
         return problem
 
     def type_of(self, expression: Expression, at: exp.Expr | None = None) -> Type:

@@ -105,12 +105,13 @@ def _only_where(body: exp.Expr, test: exp.Expr) -> exp.Expr:
         function = inner_call(call)
         counted = counted or (function is not None and function.name.lower() in EMPTY_VALUE)
         call.replace(exp.Filter(this=call.copy(), expression=exp.Where(this=test.copy())))
+    inside: exp.Expr = holder.this
     if not counted:
-        return holder.this
+        return inside
     rows = exp.Filter(
         this=exp.Anonymous(this="count", expressions=[exp.Star()]), expression=exp.Where(this=test.copy())
     )
-    return exp.Case(ifs=[exp.If(this=exp.GT(this=rows, expression=exp.Literal.number(0)), true=holder.this)])
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=rows, expression=exp.Literal.number(0)), true=inside)])
 
 
 # UNPIVOT ----------------------------------------------------------------------------------------

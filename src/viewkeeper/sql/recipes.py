@@ -164,7 +164,7 @@ def _float_sum(value: Attribute, collect: str = "collect_list") -> Expression:
 
 def _float_average(value: Attribute, distinct: str = "") -> Expression:
     total = _float_sum(value, "collect_set" if distinct else "collect_list")
-    return text(f"{{}} / CAST(count({distinct}{{}}) AS DOUBLE)", total, value)
+    return text(f"{{}} / nullif(CAST(count({distinct}{{}}) AS DOUBLE), 0D)", total, value)
 
 
 def _distinct_total(context: Context, call: Written) -> Recipe:

@@ -129,8 +129,7 @@ class Windows:
         order: list[tuple[Expression, bool, bool]] = []
         for ordered in window.args["order"].expressions if window.args.get("order") else ():
             node, expression = self.placing.value(node, ordered.this)
-            if expression.attributes:
-                order.append((expression, *direction(ordered)))
+            order.append((expression, *direction(ordered)))
         frame = frame_text(self.context, window.args.get("spec"))
         frame, tie_break = self._determined(window, written.name, bool(order), frame)
         return node, _Function(window, tuple(pieces), tuple(partition), tuple(order), frame, tie_break)

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
-from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.serial import to_json
+from viewkeeper.algebra.types import spelled
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.typer import EngineTyper
@@ -91,8 +92,8 @@ class _Made:
         self.node = query.node
         self.names = names
         self.uses = uses
-        self.schema = Schema(
-            tuple(Column(name, a.type, a.nullable) for name, a in zip(names, query.node.outputs, strict=True))
+        self.schema = make_schema(
+            (Column(name, a.type, a.nullable) for name, a in zip(names, query.node.outputs, strict=True)), ()
         )
 
 
@@ -115,7 +116,11 @@ def _define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | N
                 hint="give one another name with AS",
             )
         seen.add(given.lower())
-    return _Made(query, tuple(names), tuple(catalog.used))
+    try:
+        return _Made(query, tuple(names), tuple(catalog.used))
+    except SqlError as problem:
+        problem.place = problem.place or place_of_name(name, whole)
+        raise
 
 
 def _create(tx: Transaction, name: str, definition: Definition, made: _Made) -> Relation:
@@ -184,7 +189,11 @@ def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
 
 def _fingerprint(node: n.Node) -> str:
     """A text that is equal for equal expressions, whatever their attributes are numbered and named."""
-    renamed, _ = n.fresh(node, Numbers())
+
+    def with_columns(part: n.Node) -> n.Node:
+        return replace(part, columns=tuple(part.stored_names), name="") if isinstance(part, n.Scan) else part
+
+    renamed, _ = n.fresh(n.transform(node, with_columns), Numbers())
 
     def nameless(attribute: Attribute) -> Attribute:
         return replace(attribute, name="")

@@ -1,0 +1,100 @@
+"""What a query may not say is refused by name, with its place and something to type instead."""
+
+from __future__ import annotations
+
+import pytest
+from translate_oracle import Oracle
+from translate_queries import tables
+
+from viewkeeper.engine.engine import open_engine
+from viewkeeper.errors import NotFound, NotMaintainable, SqlError, ViewkeeperError
+
+REFUSED: list[tuple[str, type[ViewkeeperError], str, int | None]] = [
+    ("SELECT z FROM t", NotFound, "there is no column 'z'", 8),
+    ("SELECT t.z FROM t", NotFound, "there is no column 'z' in t", 8),
+    ("SELECT a FROM t ORDER BY zzz", NotFound, "there is no column 'zzz'", 26),
+    ("SELECT a FROM nothere", NotFound, "there is no table 'nothere'", 15),
+    ("SELECT st.zz FROM m", SqlError, "there is no field 'zz'", 8),
+    ("SELECT a FROM t, u", SqlError, "'a' is ambiguous: it can be t.a, u.a", 8),
+    ("SELECT a, b FROM t GROUP BY a", SqlError, "'b' is neither in GROUP BY nor in an aggregate", 11),
+    ("SELECT sum(sum(b)) FROM t", SqlError, "an aggregate cannot stand inside an aggregate", 8),
+    ("SELECT a FROM t WHERE sum(b) > 1", SqlError, "an aggregate cannot stand in WHERE", 23),
+    ("SELECT a FROM t WHERE rank() OVER (ORDER BY a) = 1", SqlError, "a window function cannot stand in WHERE", 23),
+    ("SELECT row_number() FROM t", SqlError, "row_number needs OVER", 8),
+    ("SELECT rand() AS r FROM t", NotMaintainable, "rand() cannot be maintained", 8),
+    ("SELECT current_date AS d FROM t", NotMaintainable, "current_date() cannot be maintained", 8),
+    ("SELECT DATE'today' AS d FROM t", NotMaintainable, "'today' as a date", 12),
+    ("SELECT a FROM t TABLESAMPLE (10 PERCENT)", NotMaintainable, "TABLESAMPLE cannot be maintained", 15),
+    (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r",
+        NotMaintainable,
+        "WITH RECURSIVE is not supported in this version",
+        None,
+    ),
+    ("SELECT NULL AS x FROM t", SqlError, "a column that is always NULL has no type", None),
+    ("SELECT INTERVAL 1 DAY AS i FROM t", NotMaintainable, "the type INTERVAL is not supported", None),
+    ("SELECT a FROM t UNION ALL SELECT a, b FROM t", SqlError, "have 1 and 2 columns", 34),
+    ("SELECT a FROM t ORDER BY a LIMIT b", NotMaintainable, "LIMIT and OFFSET are constant", 34),
+    ("SELECT a FROM t LIMIT -1", SqlError, "not negative", None),
+    ("SELECT (SELECT a, b FROM t) FROM t", SqlError, "a subquery that is a value has one column", None),
+    ("SELECT a FROM t WHERE (a, b) IN (SELECT a FROM u)", SqlError, "2 values and the subquery 1 columns", None),
+    ("SELECT map(a, b) AS m FROM t GROUP BY map(a, b)", NotMaintainable, "cannot be grouped by a MAP", None),
+    ("SELECT DISTINCT map(a, b) AS m FROM t", NotMaintainable, "DISTINCT of the MAP column 'm'", 17),
+    ("SELECT map(a, b) AS m FROM t UNION SELECT map(a, c) FROM u", NotMaintainable, "is a MAP", None),
+    ("SELECT min(map(a, b)) AS m FROM t", NotMaintainable, "min of a MAP", 8),
+    ("SELECT explode(array(a)), explode(array(b)) FROM t", NotMaintainable, "only one table function", 27),
+    ("SELECT 1 + explode(array(a)) FROM t", NotMaintainable, "cannot stand inside an expression", 12),
+    ("SELECT a FROM db.t", SqlError, "there are no schemas or catalogs", 15),
+    ("SELECT a FROM t GROUP BY 5", SqlError, "GROUP BY 5: there are 1 columns", 26),
+    ("SELECT * EXCEPT (zz) FROM t", SqlError, "there is no column 'zz' to leave out", 18),
+    ("SELECT a FROM t JOIN u USING (zz)", SqlError, "'zz' of USING is not on both sides", 31),
+    ("SELECT nosuch(a) FROM t", SqlError, "the engine cannot run this", 8),
+    ("SELECT sum(b) OVER nope FROM t", SqlError, "there is no window 'nope'", 8),
+    ("SELECT DISTINCT a FROM t ORDER BY b LIMIT 1", SqlError, "ORDER BY of SELECT DISTINCT", 35),
+    ("SELECT a FROM t SORT BY a", NotMaintainable, "SORT BY means nothing in a view", 25),
+    (
+        "SELECT t.a FROM t LEFT JOIN u ON EXISTS (SELECT 1 FROM k WHERE k.id = t.a AND k.v = u.a)",
+        NotMaintainable,
+        "about both sides",
+        None,
+    ),
+    ("SELECT a FROM t AS x(p, q)", SqlError, "'x' has 4 columns and 2 names are given", None),
+    ("SELECT collect_list(a) OVER (ORDER BY b) FROM t", NotMaintainable, "has no definite answer", 8),
+    ("SELECT a FROM t UNION ALL SELECT true", SqlError, "is INT in one query and BOOLEAN in another", None),
+    ("SELECT (((((a FROM t", SqlError, "bad SQL", None),
+]
+
+
+@pytest.fixture(scope="module")
+def sail() -> Oracle:
+    return Oracle(open_engine("sail", None, {}, {}), tables())
+
+
+@pytest.mark.parametrize(("text", "kind", "message", "column"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_refused(sail: Oracle, text: str, kind: type[ViewkeeperError], message: str, column: int | None) -> None:
+    with pytest.raises(kind) as caught:
+        sail.translated(text)
+    assert message in caught.value.message
+    assert type(caught.value) is kind
+    if column is not None:
+        assert caught.value.place is not None
+        assert (caught.value.place.line, caught.value.place.column) == (1, column)
+
+
+def test_the_nearest_name_is_suggested(sail: Oracle) -> None:
+    with pytest.raises(NotFound) as caught:
+        sail.translated("SELECT bb FROM t")
+    assert caught.value.hint == "did you mean b?"
+
+
+def test_a_query_that_is_nested_too_deeply_is_refused(sail: Oracle) -> None:
+    text = "SELECT a FROM t"
+    for _ in range(70):
+        text = f"SELECT DISTINCT a + 1 AS a FROM ({text}) q"
+    with pytest.raises(NotMaintainable, match="nested too deeply"):
+        sail.translated(text)
+
+
+def test_a_scalar_subquery_of_two_rows_raises(sail: Oracle) -> None:
+    with pytest.raises(ViewkeeperError, match="more than one row"):
+        sail.rows("SELECT a, (SELECT c FROM u WHERE u.a = t.a) AS x FROM t")
