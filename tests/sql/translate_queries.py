@@ -96,6 +96,7 @@ JOINS = [
     "SELECT a, c FROM t RIGHT JOIN u USING (a)",
     "SELECT x.a, y.a AS z FROM t x JOIN t y ON x.b = y.b",
     "SELECT t.a FROM t JOIN e ON t.a = e.a",
+    "SELECT x.id, y.id AS other FROM m x, m y WHERE x.day - DATE'2024-01-01' = y.day - DATE'2024-01-01'",
     "SELECT t.a, e.c FROM t LEFT JOIN e ON t.a = e.a",
     "SELECT t.a, e.c FROM t LEFT JOIN e ON true",
 ]
@@ -237,6 +238,8 @@ LIMITS = [
     "SELECT id FROM k ORDER BY id OFFSET 2",
     "SELECT q.id FROM (SELECT id, v FROM k ORDER BY v, id LIMIT 3) q WHERE q.v = 10",
     "SELECT id FROM k ORDER BY id NULLS LAST LIMIT 1 + 1",
+    "SELECT v, id FROM k ORDER BY ALL LIMIT 2",
+    "SELECT v, count(*) AS n FROM k GROUP BY v ORDER BY max(id) DESC LIMIT 1",
 ]
 
 SUBQUERIES = [

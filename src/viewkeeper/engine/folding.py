@@ -156,7 +156,8 @@ def _new_value(node: n.Aggregate, index: int, call: n.Call) -> tuple[str, str | 
     reached = f"_vk_i{index} {better}= {old}"
     rows = _count_of(node, None)
     none_left = f"coalesce({node.calls[rows].output.label}, 0) + _vk_d{rows} = 0"
-    value = f"CASE WHEN {none_left} THEN NULL WHEN {old} IS NULL THEN _vk_i{index} WHEN {reached} THEN _vk_i{index} ELSE {old} END"
+    inserted = f"WHEN {old} IS NULL THEN _vk_i{index} WHEN {reached} THEN _vk_i{index}"
+    value = f"CASE WHEN {none_left} THEN NULL {inserted} ELSE {old} END"
     return value, f"(_vk_x{index} <=> {old} AND {old} IS NOT NULL AND NOT coalesce({reached}, false))"
 
 

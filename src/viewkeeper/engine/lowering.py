@@ -273,7 +273,7 @@ class Lowering:
             if call.tie_break:
                 keys += whole_row(node.input.outputs, node.partition, node.order)
             texts.append(
-                f"{call.text.sql} OVER ({_window_text(node.partition, keys, call.frame)}) AS {call.output.label}"
+                f"{call.text.sql} OVER ({window_text(node.partition, keys, call.frame)}) AS {call.output.label}"
             )
         return replace(below, frame=below.frame.selectExpr(*below.columns, *texts), outputs=node.outputs)
 
@@ -287,7 +287,7 @@ class Lowering:
             if node.limit is not None:
                 frame = frame.limit(node.limit)
             return replace(below, frame=frame)
-        number = f"row_number() OVER ({_window_text(node.partition, keys, '')}) AS _vk_rank"
+        number = f"row_number() OVER ({window_text(node.partition, keys, '')}) AS _vk_rank"
         frame = below.frame.selectExpr(*below.columns, number).filter(f"_vk_rank > {node.offset}")
         if node.limit is not None:
             frame = frame.filter(f"_vk_rank <= {node.offset + node.limit}")
@@ -418,7 +418,8 @@ def _condition(equalities: tuple[n.Equality, ...], conditions: tuple[Expression,
     return conjunction((*(_same(equality) for equality in equalities), *conditions)).sql
 
 
-def _window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:
+def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:
+    """What stands in the brackets after OVER."""
     parts = []
     if partition:
         parts.append("PARTITION BY " + ", ".join(a.label for a in partition))

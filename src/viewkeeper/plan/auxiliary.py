@@ -1,8 +1,9 @@
 """Auxiliary relations: group-bys inside a view, kept as hidden relations of their own.
 
 A group-by whose contents are stored is maintained from them and the change alone. The view then reads the stored
-group-by in its place. Duplicate elimination is a group-by of all columns, whose counts say how often a row is there. A semi or anti join whose right side is not laid out by the join key gets one as well: the keys
-that are there, with their numbers.
+group-by in its place. Duplicate elimination is a group-by of all columns, whose counts say how often a row is there.
+A semi or anti join whose right side is not laid out by the join key gets one as well: the keys that are there, with
+their numbers. ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.types import Type
 
+SLACK = 50
+"""A prefix keeps at least so many rows, and up to twice as many as are asked for."""
+
 
 @dataclass(frozen=True)
 class Auxiliary:
     """A hidden relation: what it holds, and the scan that stands for it."""
 
-    node: n.Aggregate
+    node: n.Aggregate | n.Top
     scan: n.Scan
 
     @property
@@ -49,6 +53,8 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
             return part
         if isinstance(part, n.Distinct) and not any(a.type.has_map() for a in part.outputs):
             part = n.Aggregate(part.input, part.outputs, ())
+        if isinstance(part, n.Top) and part.limit is not None and not any(a.type.has_map() for a in part.outputs):
+            return keep_prefix(part)
         if not isinstance(part, n.Aggregate):
             return part
         whole = complete(part, numbers)
@@ -57,6 +63,14 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
         scan = n.Scan(new_id(), f"group-by {number}", whole.outputs, n.NEW, names)
         found.append(Auxiliary(whole, scan))
         return replace(scan, attributes=part.outputs, columns=names[: len(part.outputs)])
+
+    def keep_prefix(part: n.Top) -> n.Node:
+        assert part.limit is not None
+        most = 2 * max(part.limit + part.offset, SLACK)
+        names = tuple(f"c{i}" for i in range(len(part.outputs)))
+        scan = n.Scan(new_id(), f"prefix {len(found) + 1}", part.outputs, n.NEW, names)
+        found.append(Auxiliary(replace(part, limit=most, offset=0), scan))
+        return replace(part, input=scan)
 
     return Split(n.transform(node, aside), tuple(found))
 

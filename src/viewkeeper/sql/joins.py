@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from viewkeeper.algebra.expressions import Attribute, Expression, column
 from viewkeeper.algebra.nodes import Equality, Filter, Join, Node, Outer, Project
+from viewkeeper.errors import NotMaintainable, SqlError
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.equations import Equation, equality_of, equation, filtered, plain
 
@@ -37,8 +38,7 @@ def computed_sides(context: Context, inputs: Sequence[Node], condition: Expressi
     homes = [_home(nodes, side) for side in sides]
     if None in homes or homes[0] == homes[1] or all(side.attribute is not None for side in sides):
         return nodes, condition
-    kinds = context.types(sides)
-    if kinds[0].ddl != kinds[1].ddl or kinds[0].has_map():
+    if not _one_type(context, condition.left, condition.right):
         return nodes, condition
     columns: list[Attribute] = []
     for home, side in zip(homes, sides, strict=True):
@@ -46,6 +46,15 @@ def computed_sides(context: Context, inputs: Sequence[Node], condition: Expressi
         nodes[home], made = context.extend(nodes[home], [("key", side)])
         columns.append(made[0])
     return nodes, equation(column(columns[0]), column(columns[1]), null_safe=condition.null_safe)
+
+
+def _one_type(context: Context, one: Expression, other: Expression) -> bool:
+    """Whether two expressions have the same type, and one that a column can have."""
+    try:
+        kinds = context.types([one, other])
+    except (NotMaintainable, SqlError):  # an interval, for instance: it is compared where it is computed
+        return False
+    return kinds[0].ddl == kinds[1].ddl and not kinds[0].has_map()
 
 
 def _home(nodes: Sequence[Node], expression: Expression) -> int | None:
@@ -96,8 +105,7 @@ def _around_computed(context: Context, nodes: list[Node], condition: Expression)
         home = _home(nodes, side)
         if home is None or side.attribute is not None or set(other.attributes) & local or not other.attributes:
             continue
-        kinds = context.types([side, other])
-        if kinds[0].ddl == kinds[1].ddl and not kinds[0].has_map():
+        if _one_type(context, side, other):
             nodes[home], made = context.extend(nodes[home], [("key", side)])
             sides[index] = column(made[0])
             return equation(sides[0], sides[1], null_safe=condition.null_safe)

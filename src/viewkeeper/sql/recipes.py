@@ -188,7 +188,7 @@ def _avg(context: Context, call: Written) -> Recipe:
         if kind.is_integer:
             told = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
             return Plan(pair, lambda kept: text(told, kept[1], kept[0], kept[1]))
-        if kind.name == "decimal" and kind.precision <= 20:
+        if kind.name == "decimal" and kind.precision <= 19:  # beyond, a remainder would not fit 38 digits
             exact = _Average(kind)
             return Plan(pair, lambda kept: exact.rounded(*kept), lambda kept: exact.quotient(*kept))
         if kind.is_float:

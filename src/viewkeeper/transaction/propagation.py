@@ -24,10 +24,11 @@ from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.folding import fold
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.prefix import move
 from viewkeeper.errors import InternalError, ViewkeeperError
 from viewkeeper.plan.choice import Choice, choose
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.definition import VIEW
+from viewkeeper.store.definition import AUXILIARY, VIEW
 from viewkeeper.store.scan import Source, pick, signed_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
@@ -227,6 +228,8 @@ def by_change(
     lowering = Lowering(tx.store.engine, reader)
     if isinstance(node, n.Aggregate):
         return _group_by(tx, relation, node, changed, lowering, choice)
+    if isinstance(node, n.Top) and relation.kind == AUXILIARY:
+        return _prefix(tx, relation, node, changed, lowering, choice)
     change = differentiate(node, changed)
     if change is not None:
         _join_change(tx, relation, lowering.lower(change), check=True)
@@ -266,6 +269,22 @@ def _group_by(
     frame = tx.store.engine.union([added, minus.frame.selectExpr(*minus.columns)])
     _join_change(tx, relation, Lowered(frame, node.outputs, weighted=True), check=False)
     return choice
+
+
+def _prefix(
+    tx: Transaction, relation: Relation, node: n.Top, changed: Collection[str], lowering: Lowering, choice: Choice
+) -> Choice:
+    """The first rows of an order, kept with some slack."""
+    change = differentiate(node.input, changed)
+    if change is None:
+        return choice
+    stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
+    moved = move(lowering, node, stored, n.at(node.input, n.NEW), once(change))
+    if moved is None:
+        return choice
+    _join_rows(tx, relation, moved.table)
+    again = f"{moved.reread} prefix{'es' if moved.reread != 1 else ''} ran short and were read again"
+    return replace(choice, note=again if moved.reread else "")
 
 
 # anew ---------------------------------------------------------------------------------------------

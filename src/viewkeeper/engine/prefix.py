@@ -1,0 +1,136 @@
+"""ORDER BY ... LIMIT with stored state: the first rows of each partition, some more than are asked for.
+
+A stored prefix T of S holds at least m/2 rows of a partition, or all of them; at most m. Its last row is the boundary:
+whatever of S lies before it is in T. So
+
+    T@new = the first m rows of those of T@old ⊎ δS that do not lie behind the boundary of T@old
+
+and a partition is read again only when fewer than m/2 rows are left of it and it was not whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import Type
+from viewkeeper.engine.bags import grouped_sums
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowered import Lowered
+from viewkeeper.engine.lowering import Lowering, whole_row, window_text
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The change of a stored prefix: signed rows, and how many partitions had to be read again."""
+
+    table: pa.Table
+    reread: int
+
+
+def move(lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change: n.Node) -> Moved | None:
+    """The change of the prefix `node`, whose rows are `stored`, when its input changes; None if by nothing.
+
+    `source` is the input after the change, for partitions that have to be read again.
+    """
+    below = lowering.lower(change)
+    if below.empty:
+        return None
+    pairs = tuple((a, a) for a in node.partition)
+    before = lowering.lower(n.Restrict(stored, change, pairs) if pairs else stored)
+    layout = _Layout(node)
+    frame = _positions(lowering, node, layout, before, below)
+    kept = lowering.reader.keep(Lowered(frame, layout.outputs))
+    table = kept.known[0] if kept.known else lowering.engine.collect(kept.frame)
+    if table.num_rows == 0:
+        return None
+    return _as_change(lowering, node, layout, table, source)
+
+
+class _Layout:
+    """A row of the prefix or of the change: how often it was and will be there, and whether to read it again."""
+
+    def __init__(self, node: n.Top) -> None:
+        numbers = Numbers(60_000_000)
+        self.columns = node.outputs
+        self.was, self.will = (numbers.attribute(name, Type("bigint")) for name in ("was", "will"))
+        self.again = numbers.attribute("again", Type("boolean"))
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        return (*self.columns, self.was, self.will, self.again)
+
+
+def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered, change: Lowered) -> Frame:
+    """Every row of T@old and δS with its place in the order, and what becomes of it."""
+    assert node.limit is not None
+    most, least = node.limit, node.limit // 2
+    labels = [a.label for a in node.outputs]
+    frames = [change.frame.selectExpr(*labels, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n")]
+    if not before.empty:
+        frames.append(before.frame.selectExpr(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n"))
+    schema = Schema(tuple(Column(a.label, a.type) for a in node.outputs))
+    rows = grouped_sums(lowering.engine.union(frames), schema, ("_vk_o", "_vk_n"))
+    keys = [*node.order, *whole_row(node.outputs, node.partition, node.order)]
+    ordered = window_text(node.partition, keys, "")
+    all_rows = window_text(node.partition, [], "")
+    placed = rows.selectExpr(*labels, "_vk_so", "_vk_sn", f"row_number() OVER ({ordered}) AS _vk_at")
+    bounded = placed.selectExpr(
+        *labels,
+        "_vk_so",
+        "_vk_sn",
+        "_vk_at",
+        f"max(CASE WHEN _vk_so > 0 THEN _vk_at END) OVER ({all_rows}) AS _vk_last",
+        f"sum(_vk_so) OVER ({all_rows}) AS _vk_held",
+    )
+    valid = f"_vk_held < {least} OR _vk_at <= _vk_last"
+    counted = bounded.selectExpr(
+        *labels, "_vk_so", "_vk_at", "_vk_held", f"CASE WHEN {valid} THEN _vk_sn ELSE CAST(0 AS BIGINT) END AS _vk_v"
+    )
+    partition = f"PARTITION BY {', '.join(a.label for a in node.partition)} " if node.partition else ""
+    running = f"{partition}ORDER BY _vk_at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    summed = counted.selectExpr(
+        *labels,
+        "_vk_so",
+        "_vk_v",
+        "_vk_held",
+        f"sum(_vk_v) OVER ({running}) AS _vk_upto",
+        f"sum(_vk_v) OVER ({all_rows}) AS _vk_left",
+    )
+    room = f"({most} - (_vk_upto - _vk_v))"
+    final = summed.selectExpr(
+        *labels,
+        f"_vk_so AS {layout.was.label}",
+        f"CASE WHEN {room} <= 0 THEN CAST(0 AS BIGINT) WHEN {room} < _vk_v THEN CAST({room} AS BIGINT) "
+        f"ELSE _vk_v END AS {layout.will.label}",
+        f"(_vk_held >= {least} AND _vk_left < {least}) AS {layout.again.label}",
+    )
+    return final.filter(F.expr(f"{layout.was.label} <> {layout.will.label} OR {layout.again.label}"))
+
+
+def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table, source: n.Node) -> Moved:
+    """The rows that come and go; partitions with too few rows left are read again."""
+    labels = [a.label for a in node.outputs]
+    again = pc.fill_null(table[layout.again.label], False)
+    was, will = table[layout.was.label], table[layout.will.label]
+    weight = pc.subtract(pc.if_else(again, pa.scalar(0, pa.int64()), will), was)
+    parts = [table.select(labels).append_column(pa.field(WEIGHT, pa.int64()), weight)]
+    lost = table.filter(again)
+    if lost.num_rows:
+        schema = Schema(tuple(Column(a.label, a.type) for a in layout.outputs))
+        keys = Lowered(lowering.engine.arrow(lost, schema), layout.outputs, known=(lost,), narrow=True)
+        pairs = tuple((a, a) for a in node.partition)
+        rows = n.Restrict(source, lowering.given(keys), pairs) if pairs else source
+        filled = lowering.reader.keep(lowering.lower(replace(node, input=rows)))
+        plain = filled.known[0] if filled.known else lowering.engine.collect(filled.frame)
+        ones = pa.array([1] * plain.num_rows, pa.int64())
+        parts.append(plain.select(labels).append_column(pa.field(WEIGHT, pa.int64()), ones))
+    partitions = lost.select([a.label for a in node.partition]).group_by([a.label for a in node.partition])
+    count = partitions.aggregate([]).num_rows if node.partition and lost.num_rows else int(lost.num_rows > 0)
+    return Moved(pa.concat_tables(parts), count)
