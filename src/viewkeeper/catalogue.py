@@ -127,7 +127,9 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[st
     for key, files in entry.get("files", {}).items():
         if key not in hidden:
             rows = sum(file["rows"] for file in files)
-            told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed")
+            way = entry.get("decisions", {}).get(key)
+            how = f" ({way[0]}: {way[1]})" if way else ""
+            told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed{how}")
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),

@@ -20,17 +20,21 @@ def rows_of(oracle: Oracle, text: str) -> list[tuple[Any, ...]]:
     return sorted(zip(*[column.to_pylist() for column in table.columns], strict=True))
 
 
-def decimals(seed: int, precision: int, scale: int) -> list[tuple[int, Decimal | None]]:
+Row = tuple[int, Decimal | None, int]
+
+
+def decimals(seed: int, precision: int, scale: int) -> list[Row]:
+    """Groups of decimals, each with how many copies there are of it."""
     rng = random.Random(seed)
-    made: list[tuple[int, Decimal | None]] = []
+    made: list[Row] = []
     for group in range(40):
         for _ in range(rng.randint(1, 9)):
             digits = rng.randint(-(10 ** rng.randint(1, precision)) + 1, 10 ** rng.randint(1, precision) - 1)
-            made.append((group, None if rng.random() < 0.1 else Decimal(digits).scaleb(-scale)))
+            made.append((group, None if rng.random() < 0.1 else Decimal(digits).scaleb(-scale), rng.choice((1, 1, 7))))
     # halves of the last place, where rounding twice or cutting off shows
-    made += [(100, Decimal(1).scaleb(-scale)), *[(100, Decimal(0))] * 19_999]
-    made += [(101, Decimal(-1).scaleb(-scale)), *[(101, Decimal(0))] * 19_999]
-    made += [(102, Decimal(2).scaleb(-scale)), (102, Decimal(0)), (102, Decimal(0))]
+    made += [(100, Decimal(1).scaleb(-scale), 1), (100, Decimal(0), 19_999)]
+    made += [(101, Decimal(-1).scaleb(-scale), 1), (101, Decimal(0), 19_999)]
+    made += [(102, Decimal(2).scaleb(-scale), 1), (102, Decimal(0), 2)]
     return made
 
 
@@ -47,12 +51,12 @@ def average(values: list[Decimal], scale: int) -> Decimal | None:
 def test_an_average_of_decimals_is_rounded_exactly(engine: str, precision: int, scale: int) -> None:
     tables = Tables()
     rows = decimals(precision, precision, scale)
-    tables.add("n", f"g INT; d DECIMAL({precision},{scale})", rows)
+    tables.add("n", f"g INT; d DECIMAL({precision},{scale}); copies INT", rows)
     oracle = Oracle(open_engine(engine, None, {}, {}), tables)
-    found = rows_of(oracle, "SELECT g, avg(d) AS x FROM n GROUP BY g")
+    found = rows_of(oracle, "SELECT g, avg(d) AS x FROM n LATERAL VIEW explode(sequence(1, copies)) e GROUP BY g")
     groups: dict[int, list[Decimal]] = {}
-    for group, value in rows:
-        groups.setdefault(group, []).extend([value] if value is not None else [])
+    for group, value, copies in rows:
+        groups.setdefault(group, []).extend([value] * copies if value is not None else [])
     assert found == sorted((group, average(values, scale)) for group, values in groups.items())
 
 

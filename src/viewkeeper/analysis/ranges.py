@@ -69,13 +69,14 @@ class Ranges:
             mask = inside if mask is None else pc.and_(mask, inside)
         return None if mask is None else pc.fill_null(mask, False)
 
-    def contradict(self, other: Ranges) -> bool:
-        """Whether no row can lie inside both: some column has no value in common."""
-        for name, ours in self.columns:
-            for same, theirs in other.columns:
-                if name.lower() == same.lower() and not any(_overlap(a, b) for a in ours for b in theirs):
-                    return True
-        return False
+    def contradictions(self, other: Ranges) -> list[str]:
+        """The columns that have no value inside both: if there is one, no row lies inside both."""
+        return [
+            name
+            for name, ours in self.columns
+            for same, theirs in other.columns
+            if name.lower() == same.lower() and not any(_overlap(a, b) for a in ours for b in theirs)
+        ]
 
 
 def _overlap(one: Range, other: Range) -> bool:

@@ -6,6 +6,7 @@ import functools
 
 import pyarrow as pa
 
+from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.analysis.ranges import Ranges, ranges_of
@@ -21,6 +22,24 @@ def implied_ranges(condition: Expression) -> Ranges:
         return ranges_of(parse_expression(condition.sql, condition.sql), schema, "")
     except SqlError:
         return Ranges()
+
+
+def filters_of(node: n.Node, relation: str) -> list[Ranges]:
+    """For each time a query reads a relation, what the filters right above say about its columns."""
+    found: list[Ranges] = []
+
+    def look(part: n.Node, above: tuple[Expression, ...]) -> None:
+        if isinstance(part, n.Scan):
+            if part.relation == relation:
+                named = {a.label: name for a, name in zip(part.attributes, part.stored_names, strict=True)}
+                columns = [(named[label], told) for c in above for label, told in implied_ranges(c).columns]
+                found.append(Ranges(tuple(columns)))
+            return
+        for below in part.inputs:
+            look(below, (*above, part.condition) if isinstance(part, n.Filter) else ())
+
+    look(node, ())
+    return found
 
 
 def rows_that_may_pass(table: pa.Table, attributes: tuple[Attribute, ...], condition: Expression) -> pa.Table:

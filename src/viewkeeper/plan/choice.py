@@ -35,8 +35,12 @@ def choose(
     rows = sum(changed_rows(scan) for scan in _each(node) if scan.relation in changed)
     total = sum(size(scan) for scan in _each(node))
     if rows > FULL_SHARE * max(total, 1) and rows > 10_000:
-        return Choice("full", f"{rows:,} changed rows against {total:,} stored rows to read")
-    return Choice("incremental", f"{rows:,} changed rows against {total:,} stored rows")
+        return Choice("full", f"{_rows(rows)} changed, {_rows(total)} to read for computing it anew")
+    return Choice("incremental", f"{_rows(rows)} changed of {total:,}")
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def _each(node: n.Node) -> list[n.Scan]:

@@ -37,7 +37,7 @@ def commit(tx: Transaction) -> Commit | None:
     except ViewkeeperError:
         tx.discard()
         raise
-    if not (prepared.files or tx.created or tx.dropped or tx.defined or tx.refreshed):
+    if not (prepared.files or tx.created or tx.dropped or tx.defined or tx.refreshed or tx.makes_epoch):
         tx.discard()
         return None
     try:
@@ -121,13 +121,14 @@ def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
             if state.epoch != tx.state.epoch and has_views(tx):
                 tx.rebase(held)
                 prepared = _prepare(tx)
-            after = store.ledger.append(state, _entry(tx, prepared.files, state.epoch + 1))
+            after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1))
             if after is not None:
                 store.state = after
                 return prepared, after
 
 
-def _entry(tx: Transaction, files: dict[str, list[DataFile]], epoch: int) -> dict[str, Any]:
+def _entry(tx: Transaction, prepared: _Prepared, epoch: int) -> dict[str, Any]:
+    files = prepared.files
     entry: dict[str, Any] = {"kind": "commit", "epoch": epoch}
     if tx.created:
         entry["created"] = [_created(tx.by_id(key)) for key in tx.created]
@@ -138,6 +139,9 @@ def _entry(tx: Transaction, files: dict[str, list[DataFile]], epoch: int) -> dic
         entry["files"] = {key: [file.to_json(schemas[key]) for file in added] for key, added in files.items()}
     defined = {key: body.to_json() for key, body in tx.defined.items() if key not in tx.created}
     refreshed = {key: until for key, until in tx.refreshed.items() if key not in tx.created}
+    decided = {d.relation.id: [d.strategy, d.reason] for d in prepared.maintained if d.relation.kind != AUXILIARY}
+    if decided:
+        entry["decisions"] = decided
     if defined:
         entry["defined"] = defined
     if refreshed:

@@ -37,6 +37,8 @@ from viewkeeper.transaction.intake import canonical_frame, materialise
 from viewkeeper.transaction.reading import Fetched, StateReader, Work, schema_of
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
+NOT_REACHED = Choice("none", "no changed row can reach it")
+
 THREADS = 4
 """Views of a level that are worked on at the same time."""
 
@@ -231,8 +233,10 @@ def by_change(
     if isinstance(node, n.Top) and relation.kind == AUXILIARY:
         return _prefix(tx, relation, node, changed, lowering, choice)
     change = differentiate(node, changed)
-    if change is not None:
-        _join_change(tx, relation, lowering.lower(change), check=True)
+    lowered = lowering.lower(change) if change is not None else None
+    if lowered is None or lowered.empty:
+        return NOT_REACHED
+    _join_change(tx, relation, lowered, check=True)
     return choice
 
 
@@ -245,13 +249,13 @@ def _group_by(
     """
     change = differentiate(node.input, changed)
     if change is None:
-        return choice
+        return NOT_REACHED
     stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
     after = n.at(node.input, n.NEW)
     if all(call.text is None for call in node.calls):
         folded = fold(lowering, node, stored, after, change)
         if folded is None:
-            return choice
+            return NOT_REACHED
         if folded.table is not None:
             _join_rows(tx, relation, folded.table)
         else:
@@ -261,7 +265,7 @@ def _group_by(
     change = once(change)
     pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
     if lowering.lower(change).empty:
-        return choice
+        return NOT_REACHED
     fresh = replace(node, input=n.Restrict(after, change, pairs) if pairs else after)
     before: n.Node = n.Restrict(stored, change, pairs) if pairs else stored
     plus, minus = lowering.lower(fresh), lowering.lower(n.Negate(before))
@@ -277,11 +281,11 @@ def _prefix(
     """The first rows of an order, kept with some slack."""
     change = differentiate(node.input, changed)
     if change is None:
-        return choice
+        return NOT_REACHED
     stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
     moved = move(lowering, node, stored, n.at(node.input, n.NEW), once(change))
     if moved is None:
-        return choice
+        return NOT_REACHED
     _join_rows(tx, relation, moved.table)
     again = f"{moved.reread} prefix{'es' if moved.reread != 1 else ''} ran short and were read again"
     return replace(choice, note=again if moved.reread else "")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewkeeper.algebra.nodes import scans
-from viewkeeper.algebra.serial import from_json
+from viewkeeper.analysis.ranges import ranges_of
+from viewkeeper.analysis.relevance import filters_of
 from viewkeeper.sql import statements as sql
-from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
+from viewkeeper.sql.references import find_references, parse_expression, parse_query, place_in, place_of_name
 from viewkeeper.store.definition import MATERIALIZED, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.transaction.transaction import Transaction, no_such_table
@@ -62,6 +63,7 @@ def explain_change(tx: Transaction, change: Change, whole: str) -> list[str]:
     lines = [f"{type(change).__name__.upper()} changes {table.name}: {told}"]
     reads = {view.id: _reads(view) for view in tx.alive() if view.kind in (VIEW, MATERIALIZED)}
     reached: dict[str, str] = {table.id: ""}
+    passed: dict[str, str] = {}
     waiting = [table]
     while waiting:
         below = waiting.pop(0)
@@ -70,14 +72,17 @@ def explain_change(tx: Transaction, change: Change, whole: str) -> list[str]:
             if view.id in reached or columns is None:
                 continue
             if below is table and touched is not None and columns.isdisjoint(name.lower() for name in touched):
+                passed[view.id] = f"which does not read {', '.join(touched)}"
+                continue
+            if below is table and (why := _ruled_out(view, change, table, whole, touched)):
+                passed[view.id] = why
                 continue
             reached[view.id] = "" if below is table else f" through {below.name}"
             if view.definition is not None and not view.definition.is_demand:
                 waiting.append(view)
     views = [(tx.by_id(key), through) for key, through in list(reached.items())[1:]]
     lines += [f"  reaches {view.name}{through}, {_what_happens(view)}" for view, through in views]
-    passed = sorted(tx.by_id(key).name for key, read in reads.items() if table.id in read and key not in reached)
-    lines += [f"  passes by {name}, which does not read {', '.join(touched or ())}" for name in passed]
+    lines += [f"  passes by {tx.by_id(key).name}, {why}" for key, why in passed.items() if key not in reached]
     return lines if len(lines) > 1 else [*lines, "  reaches no view"]
 
 
@@ -88,11 +93,26 @@ def _assigned(change: Change, table: Relation) -> list[str] | None:
     return [table.schema.column(name, table.name).name for name, _ in change.assignments]
 
 
+def _ruled_out(view: Relation, change: Change, table: Relation, whole: str, touched: list[str] | None) -> str | None:
+    """Why no row that a statement changes can be in a view: its WHERE contradicts the view's filter."""
+    if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None or view.definition is None:
+        return None
+    said = ranges_of(parse_expression(change.where, whole), table.schema, change.alias)
+    assigned = {name.lower() for name in touched or ()}
+    columns: list[str] = []
+    for filters in filters_of(view.definition.as_written, table.id):
+        found = [name for name in said.contradictions(filters) if name.lower() not in assigned]
+        if not found:
+            return None
+        columns += found
+    return f"whose filter on {', '.join(dict.fromkeys(columns))} contradicts the WHERE" if columns else None
+
+
 def _reads(view: Relation) -> dict[str, set[str]]:
     """The columns a view's query takes of each stored relation; virtual views in it are read through."""
     assert view.definition is not None
     taken: dict[str, set[str]] = {}
-    for scan in scans(from_json(dict(view.definition.query))):
+    for scan in scans(view.definition.as_written):
         taken.setdefault(scan.relation, set()).update(name.lower() for name in scan.stored_names)
     return taken
 

@@ -70,6 +70,7 @@ class Transaction:
         self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
         self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
         self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
+        self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
         self.reads: list[Read] = []

@@ -15,8 +15,9 @@ from viewkeeper.algebra.types import spelled
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.typer import EngineTyper
-from viewkeeper.errors import Place, SqlError
+from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
+from viewkeeper.plan.maintainable import unbound
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.references import place_of_name
@@ -66,6 +67,8 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
         if there.kind != kind:
             raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
     made = _define(tx, statement.query, whole, statement.columns, statement.name)
+    if statement.materialized and statement.options.refresh == "incremental":
+        _check_bound(statement.name, made.node, whole)
     definition = Definition(
         kind,
         statement.query,
@@ -83,6 +86,16 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
         _replace(tx, there, definition, made, whole)
     else:
         _create(tx, statement.name, definition, made)
+
+
+def _check_bound(name: str, node: n.Node, whole: str) -> None:
+    """Refuses refresh = 'incremental' for a query that could only be kept by computing it anew."""
+    for reason, instead in unbound(node):
+        raise NotMaintainable(
+            f"{name} cannot be kept by change alone: {reason}",
+            place=place_of_name(name, whole),
+            hint=f"{instead}, or leave the choice to refresh = 'auto'",
+        )
 
 
 class _Made:
@@ -212,6 +225,8 @@ def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
         raise wrong_kind(relation, "ALTER", place)
     assert relation.definition is not None
     made = _define(tx, statement.query, whole, None, statement.name)
+    if relation.kind == MATERIALIZED and relation.definition.refresh == "incremental":
+        _check_bound(statement.name, made.node, whole)
     definition = replace(
         relation.definition, sql=statement.query, names=made.names, query=to_json(made.node), uses=made.uses
     )
@@ -355,8 +370,10 @@ def refresh(tx: Transaction, statement: sql.Refresh, whole: str) -> None:
     relation = tx.relation(statement.name, place)
     if relation.kind == TABLE:
         raise SqlError(f"{relation.name} is a table: there is nothing to refresh", place=place, hint="leave it out")
-    if relation.definition is not None and relation.definition.is_demand:
+    assert relation.definition is not None
+    if relation.definition.is_demand:
         tx.refreshing.update((*relation.definition.hidden, relation.id))
+    tx.makes_epoch = True
 
 
 # reading virtual views ------------------------------------------------------------------------------
