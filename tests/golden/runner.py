@@ -184,6 +184,12 @@ def run_in_other_ways(connect: Callable[..., vk.Database], script: Script) -> No
     assert all(end == ends["merged"] for end in ends.values()), "the order of the batches changed the end"
 
 
+def run_merged(connect: Callable[..., vk.Database], script: Script) -> None:
+    """All batches as one transaction, on the views that are kept incrementally."""
+    db = connect("merged", durability="process")
+    _with_runner(db, script, ("",), lambda runner: runner.in_other_portions(merged(script), "merged"))
+
+
 def _with_runner(db: vk.Database, script: Script, forms: tuple[str, ...], action: Callable[[Runner], Any]) -> Any:
     runner = Runner(db, script, forms)
     try:

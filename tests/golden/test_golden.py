@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runner import complete, completed, golden_files, run_as_written, run_in_other_ways
+from runner import complete, completed, golden_files, run_as_written, run_in_other_ways, run_merged
 
 import viewkeeper as vk
 from vkt import read_script, write_script
 
 FILES = list(golden_files())
 NAMES = [path.stem for path in FILES]
+SAMPLE = sorted(("inner_join", "not_in_nulls", "group_by_linear", "min_max", "intersect_except", "window_rank"))
+"""One file per class of laws; a view costs a second or more on Spark, so all the others run there in the long form."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")
 
@@ -26,6 +28,7 @@ def test_expected_changes_are_those_of_duckdb(path: Path) -> None:
     assert write_script(completed(script)) == write_script(script)
 
 
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_as_written(connect: Callable[..., vk.Database], path: Path) -> None:
     run_as_written(connect, read_script(path))
@@ -35,3 +38,16 @@ def test_as_written(connect: Callable[..., vk.Database], path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_in_other_portions(connect: Callable[..., vk.Database], path: Path) -> None:
     run_in_other_ways(connect, read_script(path))
+
+
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem in SAMPLE], ids=SAMPLE)
+def test_merged_on_spark(connect: Callable[..., vk.Database], path: Path) -> None:
+    run_merged(connect, read_script(path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_as_written_on_spark(connect: Callable[..., vk.Database], path: Path) -> None:
+    run_as_written(connect, read_script(path))

@@ -41,7 +41,7 @@ def test_random_views_on_sail(connect: Callable[..., vk.Database], seed: int) ->
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
 @pytest.mark.parametrize("seed", [100, 101])
 def test_random_views_on_spark(connect: Callable[..., vk.Database], seed: int) -> None:
-    assert check(connect, seed, views=16, transactions=4).pairs >= 50
+    assert check(connect, seed, views=9, transactions=6).pairs >= 50
 
 
 @pytest.mark.long

@@ -48,6 +48,19 @@ class Definition:
 
 Transaction = tuple[Statement, ...]
 
+STATEMENTS = {
+    "insert": 6.0,
+    "copy": 2.0,
+    "delete": 5.0,
+    "update": 5.0,
+    "key": 3.0,
+    "swap": 2.0,
+    "move": 3.0,
+    "nothing": 1.0,
+    "all": 0.5,
+}
+"""The kinds of statements in a transaction, and how often each comes."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -119,9 +132,9 @@ class Maker:
         rng = self.rng
         table = rng.choice(self.tables)
         column = rng.choice(table.columns[1:])
-        kind = rng.choices(
-            ("insert", "copy", "delete", "update", "key", "swap", "nothing", "all"), (6, 2, 5, 5, 3, 2, 1, 0.5)
-        )[0]
+        kind = rng.choices(tuple(STATEMENTS), tuple(STATEMENTS.values()))[0]
+        if kind == "move":
+            return self._move(table, rng.choice(self.tables))
         if kind == "insert" or (kind == "copy" and table.keyed):
             return (self._insert(table, rng.randint(1, 4)),)
         if kind == "copy":
@@ -151,6 +164,17 @@ class Maker:
                 Statement(f"DELETE FROM {table.name} WHERE {first} = 999"),
             )
         return (Statement(f"DELETE FROM {table.name}"),)
+
+    def _move(self, source: Table, target: Table) -> tuple[Statement, ...]:
+        """Rows leave one table while rows with the same first value enter another."""
+        value = random_literal(self.rng, source.columns[0].kind, null=0)
+        if target.keyed:
+            return (Statement(f"DELETE FROM {source.name} WHERE {source.columns[0].name} = {value}"),)
+        rest = self._row(target).split(", ", 1)[1]
+        return (
+            Statement(f"DELETE FROM {source.name} WHERE {source.columns[0].name} = {value}"),
+            Statement(f"INSERT INTO {target.name} VALUES ", (f"({value}, {rest}",)),
+        )
 
     def _transaction(self) -> Transaction:
         return tuple(s for _ in range(self.rng.choice((1, 1, 2, 3, 5))) for s in self._statement())

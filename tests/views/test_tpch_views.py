@@ -23,7 +23,7 @@ from tpch_queries import QUERIES
 from tpch_schema import COLUMNS, KEYS, ORDER, create_statement
 
 SCALE = "0.01"
-TRANSACTIONS = {"sail": 20, "spark": 2}
+TRANSACTIONS = {"sail": 20, "spark": 1}
 DIVIDED = {"q1": (6, 7, 8), "q8": (1,), "q14": (0,), "q17": (0,)}
 """Columns made by a division: the engines give them different numbers of digits."""
 

@@ -189,7 +189,9 @@ class Engine:
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
         """Arrow rows as a frame: sent along when few, through a scratch file when many."""
         ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
-        if table.num_rows > DIRECT and self.put_scratch is not None:
+        # Sail reads the fields of a NULL struct that is sent along as what Arrow has under it; from a file as NULL.
+        structs = self.kind == "sail" and any(p.fields for column in schema for p in column.type.parts())
+        if (table.num_rows > DIRECT or (structs and table.num_rows)) and self.put_scratch is not None:
             return self.files([self.put_scratch(table)], schema, extra)
         return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
 

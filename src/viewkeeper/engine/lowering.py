@@ -20,6 +20,7 @@ from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader, binding_of, distinct_rows, keys_of
+from viewkeeper.engine.maps import hidden
 
 STAGE_ROWS = 200_000
 """A relation larger than this is worth a query of its own to learn the keys it is read by."""
@@ -110,7 +111,10 @@ class Lowering:
         below = self.lower(node.input, binding.kept(node.input.outputs) if binding else None)
         names = ", ".join(attribute.label for attribute in node.generated)
         names = f"({names})" if len(node.generated) > 1 else names
-        frame = below.frame.selectExpr(*below.columns, f"{node.text.sql} AS {names}")
+        columns = below.columns
+        if self.engine.kind == "sail" and any(isinstance(part, (n.Aggregate, n.Distinct)) for part in node.walk()):
+            columns = [f"element_at(array({name}), 1) AS {name}" for name in columns]  # see _forgetful
+        frame = below.frame.selectExpr(*columns, f"{node.text.sql} AS {names}")
         labels = [attribute.label for attribute in node.outputs]
         frame = frame.selectExpr(*labels, *([WEIGHT] if below.weighted else []))
         return replace(below, frame=frame, outputs=node.outputs)
@@ -248,7 +252,8 @@ class Lowering:
         sums = [F.expr("sum(_vk_a)").alias("_vk_l"), F.expr("sum(_vk_b)").alias("_vk_r")]
         total = self.engine.union(frames).groupBy(*labels).agg(*sums)
         total = total.selectExpr(*labels, f"CAST({copies} AS INT) AS _vk_n").filter("_vk_n > 0")
-        frame = total.selectExpr(*labels, "explode(array_repeat(1, _vk_n)) AS _vk_copy").selectExpr(*labels)
+        shown = [_forgetful(a, "_vk_n > 0") for a in node.outputs]
+        frame = total.selectExpr(*shown, "explode(array_repeat(1, _vk_n)) AS _vk_copy").selectExpr(*labels)
         return Lowered(frame, node.outputs)
 
     # by group, partition, order --------------------------------------------------------------------
@@ -343,7 +348,8 @@ class Lowering:
         schema = _schema(before.outputs)
         total = grouped_sums(self.engine.union(frames), schema, ("_vk_o", "_vk_n"))
         copies = "concat(array_repeat(0, CAST(_vk_so AS INT)), array_repeat(1, CAST(greatest(_vk_sn, 0) AS INT)))"
-        frame = total.selectExpr(*labels, f"explode({copies}) AS {node.state.label}")
+        shown = [_forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
+        frame = total.selectExpr(*shown, f"explode({copies}) AS {node.state.label}")
         return Lowered(frame, node.outputs, False, _common(before, change), True)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
@@ -452,6 +458,15 @@ def _renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Ta
     if not kept:
         return None
     return pa.table([table.column(old.label) for _, old in kept], names=[new.label for new, _ in kept])
+
+
+def _forgetful(attribute: Attribute, condition: str) -> str:
+    """A grouping column behind a condition that always holds.
+
+    Sail takes grouping columns for a key also after an explode has repeated their rows, and then drops rows of a join
+    whose other columns are not used. A computed column is no key to it.
+    """
+    return f"{hidden(attribute.label, attribute.type, condition)} AS {attribute.label}"
 
 
 def _spread(table: pa.Table, equalities: list[n.Equality]) -> pa.Table:

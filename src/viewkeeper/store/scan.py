@@ -126,8 +126,11 @@ def plain_frame(engine: Engine, storage: Storage, scan: Scan, *, guarded: bool) 
     """The scan's rows as a user sees them: no weights, duplicates repeated."""
     frame = signed_frame(engine, storage, scan)
     names = [quote(name) for name in scan.source.schema.names]
-    if scan.has_deletions:
-        frame = consolidated(frame, scan.source.schema, guarded=guarded)
-    if scan.has_repeats and not scan.source.schema.is_set:
+    repeats = scan.has_repeats and not scan.source.schema.is_set
+    if (
+        scan.has_deletions
+    ):  # Sail takes grouping columns for a key, also of rows that are repeated: hidden they are none
+        frame = consolidated(frame, scan.source.schema, guarded=guarded or repeats)
+    if repeats:
         frame = frame.selectExpr(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy")
     return frame.selectExpr(*names)

@@ -120,7 +120,11 @@ def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
             check_conflicts(tx, state, [file for added in prepared.files.values() for file in added])
             if state.epoch != tx.state.epoch and has_views(tx):
                 tx.rebase(held)
-                prepared = _prepare(tx)
+                try:
+                    prepared = _prepare(tx)
+                except ViewkeeperError:
+                    tx.discard()
+                    raise
             after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1))
             if after is not None:
                 store.state = after

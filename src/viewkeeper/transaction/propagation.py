@@ -384,7 +384,8 @@ def check_minimal(tx: Transaction, relation: Relation, net: pa.Table) -> None:
     if gone.num_rows == 0:
         return
     schema = relation.schema
-    names = [name for name in schema.sort_columns if not schema.column(name).type.is_nested]
+    kinds = {name: schema.column(name).type for name in schema.sort_columns}
+    names = [name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float]
     source = Source(schema, relation.files_at(tx.state.epoch), tx.state.epoch)
     keys = None
     if names:

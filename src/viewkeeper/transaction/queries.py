@@ -17,7 +17,7 @@ from viewkeeper.store.scan import Scan, Source, pick, plain_frame
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.transaction import Transaction, no_such_table
-from viewkeeper.transaction.views import virtual_frame, virtual_frame_in
+from viewkeeper.transaction.views import stale, virtual_frame, virtual_frame_in
 
 TARGET = "_vk_target"
 """The name of a changing statement's table in its query, where it stands with its weights."""
@@ -106,7 +106,7 @@ def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame
 def read_in(tx: Transaction, name: str, place: Place | None) -> Scan | Frame:
     """A relation as a transaction sees it: what to read of a stored one, the rows of a virtual view."""
     relation = tx.relation(name, place)
-    if relation.kind == VIEW:
+    if relation.kind == VIEW or relation.id in stale(tx):
         return virtual_frame_in(tx, relation)
     return tx.scan(relation)
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.rows import consolidate, expand, row_tuples
+from viewkeeper.algebra.rows import consolidate, expand, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.bags import consolidated
@@ -106,6 +106,10 @@ class StateReader:
             return None
         if sum(file.rows for file in picked.files) <= FEW_ROWS:
             rows = self.store.small.net_rows(picked.files, relation.schema, source.epoch)
+            if picked.keys is not None:  # of other keys not every file was picked
+                wanted = set(row_tuples(picked.keys.table))
+                there = row_tuples(rows.select(picked.keys.schema.names))
+                rows = filter_rows(rows, [key in wanted for key in there])
             rows = rows.select([*scan.stored_names, WEIGHT])
         elif picked.keys is not None and self.fetched is not None and self.since == self.epoch:
             found = self.fetched.rows(self, scan, relation, picked)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.expressions import Attribute, Numbers, column
 from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import spelled
@@ -25,7 +25,7 @@ from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, De
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
-from viewkeeper.transaction.propagation import maintained_node, net_change, net_difference
+from viewkeeper.transaction.propagation import affected, maintained_node, net_change, net_difference
 from viewkeeper.transaction.reading import StateReader
 from viewkeeper.transaction.transaction import Read, Transaction, already_exists, changed_epochs, wrong_kind
 
@@ -387,13 +387,40 @@ def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) ->
     return named_frame(store, Query(definition.as_written, definition.names), reader)
 
 
+def stale(tx: Transaction) -> set[str]:
+    """The materialized views that will change when the transaction commits: until then they are computed."""
+    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    if not changed and not tx.unfilled:
+        return set()
+    reached = [relation for level in affected(tx, {*changed, *tx.unfilled}) for relation in level]
+    return {relation.id for relation in reached if relation.kind == MATERIALIZED}
+
+
 def virtual_frame_in(tx: Transaction, relation: Relation) -> Frame:
     """The rows of a view as a transaction sees them, computed from what it sees of the tables."""
     query = virtual_query(relation)
+    query = Query(_as_seen(query.node, tx, stale(tx), Numbers(n.highest(query.node) + 1)), query.names)
     for scan in n.scans(query.node):
         if scan.relation not in tx.created:
             tx.reads.append(Read(scan.relation))
     return named_frame(tx.store, query, StateReader.of(tx))
+
+
+def _as_seen(node: n.Node, tx: Transaction, behind: set[str], numbers: Numbers) -> n.Node:
+    """The expression with materialized views that are behind replaced by their queries."""
+
+    def turn(part: n.Node) -> n.Node:
+        if not isinstance(part, n.Scan) or part.relation not in behind:
+            return part
+        query = virtual_query(tx.by_id(part.relation))
+        inside, _ = n.fresh(query.node, numbers)
+        by_name = dict(zip([name.lower() for name in query.names], inside.outputs, strict=True))
+        columns = tuple(
+            (a, column(by_name[name.lower()])) for a, name in zip(part.outputs, part.stored_names, strict=True)
+        )
+        return n.Project(_as_seen(inside, tx, behind, numbers), columns)
+
+    return n.transform(node, turn)
 
 
 def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
