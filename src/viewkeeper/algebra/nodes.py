@@ -4,7 +4,7 @@ Every node has `inputs` and `outputs`. The same nodes describe queries (over rel
 queries (over relations before, after, and what changed); `Scan.state` says which.
 
     query nodes    Scan Rows Project Filter Join Outer Exists Union Distinct Monus Least Aggregate Window Top Generate
-    change nodes   Negate Net Once Both Signed Restrict   (made by the laws of change, never by a query)
+    change nodes   Negate Net Support Once Both Signed Restrict   (made by the laws of change, never by a query)
 """
 
 from __future__ import annotations
@@ -352,6 +352,11 @@ class Net(_Unary):
 
 
 @dataclass(frozen=True)
+class Support(_Unary):
+    """The rows of a change as a set, whatever their weights: the keys that something happened to."""
+
+
+@dataclass(frozen=True)
 class Once(_Unary):
     """A change that is used more than once: computed once, and kept while the transaction is worked on."""
 
@@ -403,7 +408,7 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {
     Union: ("inputs",),
     **dict.fromkeys((Outer, Exists, Monus, Least, Restrict, Both), ("left", "right")),
     **dict.fromkeys(
-        (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Once, Signed), ("input",)
+        (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Support, Once, Signed), ("input",)
     ),
 }
 
@@ -455,9 +460,9 @@ def is_change(node: Node) -> bool:
     match node:
         case Scan():
             return node.state == CHANGE
-        case Negate() | Net() | Once() | Signed():
+        case Negate() | Net() | Signed():
             return True
-        case Project() | Filter() | Generate():
+        case Project() | Filter() | Generate() | Once():
             return is_change(node.input)
         case Join() | Union():
             return any(is_change(part) for part in node.inputs)

@@ -26,7 +26,7 @@ def _keyed(laws: Laws, node: n.Monus | n.Least) -> n.Node | None:
     kept = [once(change) if change is not None else None for change in changes]
     names = tuple(laws.numbers.like(attribute) for attribute in node.outputs)
     parts = [
-        keys_of(change, side.outputs, names)
+        n.Support(keys_of(change, side.outputs, names))
         for change, side in zip(kept, node.inputs, strict=True)
         if change is not None
     ]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.nodes import Scan
+from viewkeeper.algebra.nodes import Equality, Scan
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -28,6 +29,13 @@ class Lowered:
     known: tuple[pa.Table, ...] = ()
     narrow: bool = False
     empty: bool = False
+    wide: tuple[pa.Table, ...] = ()
+
+    @property
+    def keys(self) -> tuple[pa.Table, ...]:
+        """The known tables that other relations are read by. They are wider than they need be where filters have made
+        `known` smaller, so that all views of a transaction read by the same keys and the rows are fetched once."""
+        return self.wide or self.known
 
     @property
     def columns(self) -> list[str]:
@@ -90,10 +98,36 @@ def binding_of(lowered: Lowered, pairs: Sequence[tuple[Attribute, Attribute]]) -
 def keys_of(lowered: Lowered, attributes: Sequence[Attribute]) -> tuple[list[Attribute], pa.Table] | None:
     """The driver's values of as many of some attributes as one known table has, and those attributes."""
     best: tuple[list[Attribute], pa.Table] | None = None
-    for table in lowered.known:
+    for table in lowered.keys:
         there = [a for a in dict.fromkeys(attributes) if a.label in table.column_names]
         if there and (best is None or len(there) > len(best[0])):
             best = (there, table)
     if best is None:
         return None
     return best[0], distinct_rows(best[1].select([attribute.label for attribute in best[0]]))
+
+
+Tables = tuple[pa.Table, ...]
+
+
+def meet(left: Tables, right: Tables, equalities: Sequence[Equality]) -> tuple[Tables, Tables] | None:
+    """What is known of either side of an inner join, less what cannot meet; None if nothing can.
+
+    A superset on each side is enough: a key that no known row of the other side has is not there.
+    """
+    ours, theirs = list(left), list(right)
+    for equality in equalities:
+        for mine, yours in ((equality.left, equality.right), (equality.right, equality.left)):
+            for i, one in enumerate(ours):
+                for j, other in enumerate(theirs):
+                    if mine.label not in one.column_names or yours.label not in other.column_names:
+                        continue
+                    a, b = one.column(mine.label), other.column(yours.label)
+                    if a.type != b.type or pa.types.is_nested(a.type) or pa.types.is_floating(a.type):
+                        continue
+                    ours[i] = one.filter(pc.is_in(a, value_set=b.unique(), skip_nulls=not equality.null_safe))
+                    theirs[j] = other.filter(pc.is_in(b, value_set=a.unique(), skip_nulls=not equality.null_safe))
+                    one = ours[i]
+                    if not ours[i].num_rows or not theirs[j].num_rows:
+                        return None
+    return tuple(ours), tuple(theirs)

@@ -19,7 +19,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.lowered import Binding, Lowered, Reader, binding_of, distinct_rows, keys_of
+from viewkeeper.engine.lowered import Binding, Lowered, Reader, binding_of, distinct_rows, keys_of, meet
 from viewkeeper.engine.maps import hidden
 
 STAGE_ROWS = 200_000
@@ -74,8 +74,8 @@ class Lowering:
         if not texts:
             texts = ["1 AS _vk_one"]
         frame = below.frame.selectExpr(*texts, *([WEIGHT] if below.weighted else []))
-        known = tuple(table for table in (_renamed(table, passed) for table in below.known) if table is not None)
-        return replace(below, frame=frame, outputs=node.outputs, known=known)
+        known, wide = (_all_renamed(tables, passed) for tables in (below.known, below.wide))
+        return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide)
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
@@ -84,7 +84,7 @@ class Lowering:
             known = tuple(rows_that_may_pass(table, below.outputs, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
-        return replace(below, frame=below.frame.filter(node.condition.sql), known=known)
+        return replace(below, frame=below.frame.filter(node.condition.sql), known=known, wide=below.keys)
 
     def _union(self, node: n.Union, binding: Binding | None) -> Lowered:
         parts: list[Lowered] = []
@@ -103,7 +103,7 @@ class Lowering:
         known: tuple[pa.Table, ...] = ()
         if len(there) == 1:
             pairs = list(zip(node.outputs, there[0].outputs, strict=True))
-            known = tuple(t for t in (_renamed(table, pairs) for table in there[0].known) if t is not None)
+            known = _all_renamed(there[0].known, pairs)
         narrow = all(part.narrow for part in there)
         return Lowered(self.engine.union(frames), node.outputs, weighted, known, narrow)
 
@@ -188,6 +188,12 @@ class Lowering:
         outputs = (*left.outputs, *right.outputs)
         if left.empty or right.empty:
             return self.nothing(outputs, weighted=weighted)
+        wide = tuple(_spread(table, equalities) for table in (*left.keys, *right.keys))
+        if self.looks:
+            reduced = meet(left.known, right.known, equalities)
+            if reduced is None:
+                return self.nothing(outputs, weighted=weighted)
+            left, right = replace(left, known=reduced[0]), replace(right, known=reduced[1])
         if equalities:
             condition = conjunction(tuple(_same(equality) for equality in equalities)).sql
             frame = left.frame.join(right.frame, F.expr(condition), "inner")
@@ -195,7 +201,7 @@ class Lowering:
             frame = left.frame.crossJoin(right.frame)
         narrow = left.narrow or right.narrow
         known = tuple(_spread(table, equalities) for table in (*left.known, *right.known))
-        return Lowered(frame, outputs, weighted, known, narrow)
+        return Lowered(frame, outputs, weighted, known, narrow, wide=wide)
 
     def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
         padded = {inner for _, inner in node.padded}
@@ -210,8 +216,8 @@ class Lowering:
         both = (*node.left.outputs, *node.right.outputs)
         weight = [WEIGHT] if left.weighted else []
         frame = frame.selectExpr(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight)
-        known = () if node.full else left.known
-        return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full)
+        known, wide = ((), ()) if node.full else (left.known, left.wide)
+        return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full, wide=wide)
 
     def _exists(self, node: n.Exists, binding: Binding | None) -> Lowered:
         left = self.lower(node.left, binding)
@@ -267,8 +273,9 @@ class Lowering:
         else:
             frame = below.frame.select(*labels).distinct()
         frame = frame.selectExpr(*[a.label for a in node.outputs])
-        known = tuple(t for t in (_only(table, node.groups) for table in below.known) if t is not None)
-        return Lowered(frame, node.outputs, False, known, below.narrow)
+        pairs = [(a, a) for a in node.groups]
+        known, wide = (_all_renamed(tables, pairs) for tables in (below.known, below.wide))
+        return Lowered(frame, node.outputs, False, known, below.narrow, wide=wide)
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
@@ -309,6 +316,11 @@ class Lowering:
     def _net(self, node: n.Net, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
         return replace(below, frame=consolidated(below.frame, _schema(below.outputs), guarded=True))
+
+    def _support(self, node: n.Support, binding: Binding | None) -> Lowered:
+        below = self.lower(node.input, binding)
+        labels = [a.label for a in below.outputs]
+        return replace(below, frame=below.frame.select(*labels).distinct(), weighted=False)
 
     def _once(self, node: n.Once, binding: Binding | None) -> Lowered:
         if node not in self._kept:
@@ -357,7 +369,7 @@ class Lowering:
         labels = [a.label for a in node.outputs]
         weight = f"CASE WHEN {node.state.label} = 1 THEN CAST(1 AS BIGINT) ELSE CAST(-1 AS BIGINT) END AS {WEIGHT}"
         frame = below.frame.selectExpr(*labels, weight)
-        return Lowered(frame, node.outputs, True, below.known, True, below.empty)
+        return Lowered(frame, node.outputs, True, below.known, True, below.empty, below.wide)
 
     # help ----------------------------------------------------------------------------------------
 
@@ -460,6 +472,10 @@ def _renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Ta
     return pa.table([table.column(old.label) for _, old in kept], names=[new.label for new, _ in kept])
 
 
+def _all_renamed(tables: tuple[pa.Table, ...], pairs: list[tuple[Attribute, Attribute]]) -> tuple[pa.Table, ...]:
+    return tuple(found for found in (_renamed(table, pairs) for table in tables) if found is not None)
+
+
 def _forgetful(attribute: Attribute, condition: str) -> str:
     """A grouping column behind a condition that always holds.
 
@@ -476,10 +492,6 @@ def _spread(table: pa.Table, equalities: list[n.Equality]) -> pa.Table:
             if mine.label in table.column_names and other.label not in table.column_names and mine.type == other.type:
                 table = table.append_column(other.label, table.column(mine.label))
     return table
-
-
-def _only(table: pa.Table, attributes: tuple[Attribute, ...]) -> pa.Table | None:
-    return _renamed(table, [(a, a) for a in attributes])
 
 
 def _common(before: Lowered, change: Lowered) -> tuple[pa.Table, ...]:
@@ -523,6 +535,7 @@ _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered
     n.Generate: Lowering._generate,
     n.Negate: Lowering._negate,
     n.Net: Lowering._net,
+    n.Support: Lowering._support,
     n.Once: Lowering._once,
     n.Restrict: Lowering._restrict,
     n.Both: Lowering._both,

@@ -50,6 +50,8 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
             part = _by_key(part, numbers, first_column)
             if isinstance(part.right, n.Aggregate):
                 part = replace(part, right=aside(part.right))
+            if isinstance(part.right, n.Scan):  # how often a key is there does not matter: such changes stop here
+                part = replace(part, right=_only(part.right, {equality.right for equality in part.equalities}))
             return part
         if isinstance(part, n.Distinct) and not any(a.type.has_map() for a in part.outputs):
             part = n.Aggregate(part.input, part.outputs, ())
@@ -73,6 +75,12 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
         return replace(part, input=scan)
 
     return Split(n.transform(node, aside), tuple(found))
+
+
+def _only(scan: n.Scan, wanted: set[Attribute]) -> n.Scan:
+    """A scan of some of its columns."""
+    kept = [(a, name) for a, name in zip(scan.attributes, scan.stored_names, strict=True) if a in wanted]
+    return replace(scan, attributes=tuple(a for a, _ in kept), columns=tuple(name for _, name in kept))
 
 
 def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:

@@ -30,6 +30,7 @@ from viewkeeper.plan.choice import Choice, choose
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.definition import AUXILIARY, VIEW
 from viewkeeper.store.scan import Source, pick, signed_frame
+from viewkeeper.store.small import FEW_ROWS
 from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
@@ -131,7 +132,7 @@ def propagate(tx: Transaction) -> list[Maintained]:
     changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
     done: list[Maintained] = []
     order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
-    fetched = Fetched(maintained_node(relation) for level in order for relation in level)
+    fetched = Fetched((maintained_node(relation) for level in order for relation in level), tx.looked_up)
     for level in order:
         results = _side_by_side(tx, level, lambda relation: _bring_up(tx, relation, frozenset(changed), fetched))
         for result in results:
@@ -391,9 +392,13 @@ def check_minimal(tx: Transaction, relation: Relation, net: pa.Table) -> None:
     if names:
         distinct = gone.select(names).group_by(names, use_threads=False).aggregate([])
         keys = Keys(distinct.select(names), schema.subset(names))
-    engine = tx.store.engine
-    frame = consolidated(signed_frame(engine, tx.store.storage, pick(source, keys)), schema)
-    stored = conform(engine.collect(frame), schema, signed=True)
+    picked = pick(source, keys)
+    if sum(file.rows for file in picked.files) <= FEW_ROWS and not any(column.type.has_map() for column in schema):
+        stored = tx.store.small.net_rows(picked.files, schema, source.epoch)
+    else:
+        engine = tx.store.engine
+        frame = consolidated(signed_frame(engine, tx.store.storage, picked), schema)
+        stored = conform(engine.collect(frame), schema, signed=True)
     held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
     for row, count in zip(row_tuples(gone.drop_columns([WEIGHT])), gone[WEIGHT].to_pylist(), strict=True):
         if held.get(row, 0) < count:

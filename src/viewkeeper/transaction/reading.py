@@ -10,7 +10,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import consolidate, expand, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
-from viewkeeper.algebra.types import quote
+from viewkeeper.algebra.types import Type, quote
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered
@@ -86,7 +86,7 @@ class StateReader:
         relation = self.by_id(scan.relation)
         if scan.state == n.CHANGE:
             return self._change(scan, relation)
-        keys = None if binding is None else self._keys(scan, relation, binding)
+        keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
         picked = pick(self._source(relation, scan.state), keys)
         if relation.id != self.own:
             self.work.count(f"{relation.name}@{scan.state}", picked)
@@ -96,8 +96,7 @@ class StateReader:
         if local is not None:
             return local
         frame = self._plain(scan, picked)
-        known = () if binding is None else (binding.table,)
-        return Lowered(frame, scan.outputs, False, known, binding is not None)
+        return Lowered(frame, scan.outputs, False, known, bool(known))
 
     def _on_driver(self, scan: n.Scan, relation: Relation, picked: Scan) -> Lowered | None:
         """The rows on the driver, if they are few: a small relation, or what a few keys pick of a large one."""
@@ -111,7 +110,7 @@ class StateReader:
                 there = row_tuples(rows.select(picked.keys.schema.names))
                 rows = filter_rows(rows, [key in wanted for key in there])
             rows = rows.select([*scan.stored_names, WEIGHT])
-        elif picked.keys is not None and self.fetched is not None and self.since == self.epoch:
+        elif picked.keys is not None and self.fetched is not None and relation.id != self.own:
             found = self.fetched.rows(self, scan, relation, picked)
             if found is None:
                 return None
@@ -218,24 +217,31 @@ class StateReader:
         )
 
     @staticmethod
-    def _keys(scan: n.Scan, relation: Relation, binding: Binding) -> Keys | None:
-        """The binding on the relation's own columns and types; those sorted by come first."""
+    def _keys(scan: n.Scan, relation: Relation, binding: Binding) -> tuple[Keys | None, tuple[pa.Table, ...]]:
+        """The binding on the relation's own columns and types, those it is sorted by first; and what is known then.
+
+        A column that is compared with another type than its own is left out, unless both are integers.
+        """
         names = dict(zip(scan.outputs, scan.stored_names, strict=True))
+        usable = [a for a in binding.columns if _comparable(binding.table.column(a.label).type, a.type)]
+        if not usable:
+            return None, ()
         order = [name.lower() for name in relation.schema.sort_columns]
         columns = sorted(
-            binding.columns,
-            key=lambda a: order.index(names[a].lower()) if names[a].lower() in order else len(order),
+            usable, key=lambda a: order.index(names[a].lower()) if names[a].lower() in order else len(order)
         )
         schema = relation.schema.subset([names[a] for a in columns])
         arrays = []
         for attribute, stored in zip(columns, schema, strict=True):
             array = binding.table.column(attribute.label)
             if array.type != stored.type.arrow:
-                if stored.type.is_integer:
-                    array = _fitting(array, stored.type.arrow)
-                array = pc.cast(array, stored.type.arrow)
+                array = _fitting(array, stored.type.arrow)
             arrays.append(array)
-        return Keys(pa.table(arrays, names=schema.names), schema)
+        known = binding.table.select([a.label for a in columns])
+        return Keys(pa.table(arrays, names=schema.names), schema), (known,)
+
+
+Coming: TypeAlias = "concurrent.futures.Future[pa.Table | None]"
 
 
 class Fetched:
@@ -244,14 +250,20 @@ class Fetched:
     The rows are those before the transaction; what it changes is on the driver anyway.
     """
 
-    def __init__(self, nodes: Iterable[n.Node]) -> None:
-        """`nodes` are the expressions of all those views: together they say which columns will be wanted."""
+    def __init__(
+        self, nodes: Iterable[n.Node], looked_up: Mapping[tuple[str, tuple[str, ...]], Mapping[tuple[Any, ...], bool]]
+    ) -> None:
+        """`nodes` are the expressions of all those views: together they say which columns will be wanted.
+
+        `looked_up` says of keys that were looked up before the transaction's own changes whether they were there.
+        """
+        self._looked_up = looked_up
         self._columns: dict[str, list[str]] = {}
         for node in nodes:
             for scan in n.scans(node):
                 known = self._columns.setdefault(scan.relation, [])
                 known += [name for name in scan.stored_names if name not in known]
-        self._tables: dict[tuple[Any, ...], concurrent.futures.Future[pa.Table | None]] = {}
+        self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], Coming]]] = {}
         self._lock = threading.Lock()
 
     def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> pa.Table | None:
@@ -261,17 +273,29 @@ class Fetched:
         wanted = self._columns.setdefault(relation.id, [])
         columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
         values = frozenset(row_tuples(keys.table))
-        name = (relation.id, tuple(keys.schema.names), tuple(columns), values)
+        known = self._looked_up.get((relation.id, tuple(keys.schema.names)), {})
+        if all(known.get(value) is False for value in values):
+            return relation.schema.subset(scan.stored_names).signed_arrow.empty_table()
+        name = (relation.id, tuple(keys.schema.names), tuple(columns))
         with self._lock:
-            mine = name not in self._tables
-            coming = self._tables.setdefault(name, concurrent.futures.Future())
+            earlier = self._tables.setdefault(name, [])
+            coming = next((future for had, future in earlier if values <= had), None)
+            mine = coming is None
+            if coming is None:
+                coming = concurrent.futures.Future()
+                earlier.append((values, coming))
         if mine:
             try:
                 coming.set_result(self._fetch(reader, relation, picked, columns))
             except BaseException as problem:
                 coming.set_exception(problem)
         found = coming.result()
-        return None if found is None else found.select([*scan.stored_names, WEIGHT])
+        if found is None:
+            return None
+        if not mine:
+            there = row_tuples(found.select(keys.schema.names))
+            found = filter_rows(found, [key in values for key in there])
+        return found.select([*scan.stored_names, WEIGHT])
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
@@ -283,11 +307,19 @@ class Fetched:
         return None if small is None else consolidate(conform(small, schema, signed=True))
 
 
+def _comparable(given: pa.DataType, kind: Type) -> bool:
+    """Whether values of a type can be looked up among those of another as they are."""
+    return bool(given == kind.arrow) or (pa.types.is_integer(given) and kind.is_integer)
+
+
 def _fitting(array: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Integers that do not fit a narrower type can equal none of its values; one that is there anyway takes over."""
-    info = 1 << (kind.bit_width - 1)
-    inside = pc.and_(pc.greater_equal(array, -info), pc.less(array, info))
-    return pc.if_else(inside, array, pa.scalar(0, array.type))
+    """Integers as another integer type. One that does not fit equals no value there: zero takes its place."""
+    wide = pc.cast(array, pa.int64())
+    limit = 1 << (kind.bit_width - 1)
+    if kind.bit_width < 64:
+        inside = pc.and_(pc.greater_equal(wide, pa.scalar(-limit)), pc.less(wide, pa.scalar(limit)))
+        wide = pc.if_else(inside, wide, pa.scalar(0, pa.int64()))
+    return pc.cast(wide, kind)
 
 
 def schema_of(outputs: tuple[Attribute, ...]) -> Schema:

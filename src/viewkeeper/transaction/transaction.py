@@ -75,6 +75,7 @@ class Transaction:
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
         self.reads: list[Read] = []
         self.absent: set[str] = set()
+        self.looked_up: dict[tuple[str, tuple[str, ...]], dict[tuple[Any, ...], bool]] = {}  # which keys were there
         store.use(self)
 
     @property
@@ -207,6 +208,11 @@ class Transaction:
             counts = table["_vk_total"].to_pylist()
             plain = conform(table.select(names), keys.schema)
             found = dict(zip(row_tuples(plain), counts, strict=True))
+        if not scan.source.staged:
+            there = {key for key, count in found.items() if count}
+            self.looked_up.setdefault((relation.id, tuple(names)), {}).update(
+                {key: key in there for key in row_tuples(keys.table)}
+            )
         if scan.has_rows and scan.rows is not None:
             wanted = set(row_tuples(keys.table))
             for row, weight in zip(row_tuples(scan.rows.select(names)), scan.rows[WEIGHT].to_pylist(), strict=True):
