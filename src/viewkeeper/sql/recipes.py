@@ -188,6 +188,8 @@ def _avg(context: Context, call: Written) -> Recipe:
         if kind.is_integer:
             told = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
             return Plan(pair, lambda kept: text(told, kept[1], kept[0], kept[1]))
+        if kind.name == "decimal" and kind.precision <= 15:  # room for 9 digits more than asked for
+            return Plan(pair, lambda kept: _Average(kind).by_digits(*kept))
         if kind.name == "decimal" and kind.precision <= 19:  # beyond, a remainder would not fit 38 digits
             exact = _Average(kind)
             return Plan(pair, lambda kept: exact.rounded(*kept), lambda kept: exact.quotient(*kept))
@@ -205,6 +207,7 @@ class _Average:
     """
 
     def __init__(self, kind: Type) -> None:
+        self.kind = kind
         scale = kind.scale + 4
         self.result = f"DECIMAL({kind.precision + 4},{scale})"
         self.total = f"CAST({{}} AS DECIMAL({kind.precision + 10},{kind.scale}))"
@@ -214,6 +217,13 @@ class _Average:
     def quotient(self, total: Attribute, count: Attribute) -> Expression:
         """The engine's own quotient; NULL for no rows."""
         told = f"CASE WHEN {{}} > 0 THEN CAST({self.total} / {self.count} AS {self.result}) END"
+        return text(told, count, total, count, raises=True)
+
+    def by_digits(self, total: Attribute, count: Attribute) -> Expression:
+        """The quotient with 9 digits more than asked for, then rounded. An engine may cut or round at the last of them:
+        that changes nothing as long as a group has fewer than 10^9 rows, for a quotient is a tie or off one by 1/2n."""
+        wide = f"CAST({{}} AS DECIMAL({self.kind.precision + 19},{self.kind.scale + 9}))"
+        told = f"CASE WHEN {{}} > 0 THEN CAST({wide} / {self.count} AS {self.result}) END"
         return text(told, count, total, count, raises=True)
 
     def rounded(self, total: Attribute, count: Attribute, quotient: Attribute) -> Expression:
