@@ -27,6 +27,7 @@ from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote, type_of_arrow
 from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
+from viewkeeper.engine.local import fetched, local_frame
 from viewkeeper.engine.problems import translate
 from viewkeeper.engine.servers import local_server
 from viewkeeper.engine.settings import Settings
@@ -188,12 +189,12 @@ class Engine:
 
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
         """Arrow rows as a frame: sent along when few, through a scratch file when many."""
-        ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
         # Sail reads the fields of a NULL struct that is sent along as what Arrow has under it; from a file as NULL.
         structs = self.kind == "sail" and any(p.fields for column in schema for p in column.type.parts())
         if (table.num_rows > DIRECT or (structs and table.num_rows)) and self.put_scratch is not None:
             return self.files([self.put_scratch(table)], schema, extra)
-        return self._guard(lambda: self.session.createDataFrame(table, schema=ddl))
+        names = tuple(part.split()[0] for part in extra.split(", ") if part)
+        return self._guard(lambda: local_frame(self.session, table, schema, names))
 
     def sent(self, table: pa.Table) -> Frame:
         """Arrow rows as a frame that holds them itself, in the types they have."""
@@ -237,8 +238,12 @@ class Engine:
     def collect_small(self, frame: Frame) -> pa.Table | None:
         """All rows if there are at most SMALL, else None."""
         limit = SMALL
-        table = self._guard(frame.limit(limit + 1).toArrow)
+        table = self.fetch(frame.limit(limit + 1))
         return table if table.num_rows <= limit else None
+
+    def fetch(self, frame: Frame) -> pa.Table:
+        """All rows of a frame, on the driver, in types that still have to be made exact."""
+        return self._guard(lambda: fetched(frame))
 
     def columns(self, frame: Frame) -> list[tuple[str, str]]:
         """Names and types of a frame, without running it."""

@@ -47,7 +47,7 @@ def move(lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change
     layout = _Layout(node)
     frame = _positions(lowering, node, layout, before, below)
     kept = lowering.reader.keep(Lowered(frame, layout.outputs))
-    table = kept.known[0] if kept.known else lowering.engine.collect(kept.frame)
+    table = kept.known[0] if kept.known else lowering.engine.fetch(kept.frame)
     if table.num_rows == 0:
         return None
     return _as_change(lowering, node, layout, table, source)
@@ -128,7 +128,7 @@ def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table
         pairs = tuple((a, a) for a in node.partition)
         rows = n.Restrict(source, lowering.given(keys), pairs) if pairs else source
         filled = lowering.reader.keep(lowering.lower(replace(node, input=rows)))
-        plain = filled.known[0] if filled.known else lowering.engine.collect(filled.frame)
+        plain = filled.known[0] if filled.known else lowering.engine.fetch(filled.frame)
         ones = pa.array([1] * plain.num_rows, pa.int64())
         parts.append(plain.select(labels).append_column(pa.field(WEIGHT, pa.int64()), ones))
     partitions = lost.select([a.label for a in node.partition]).group_by([a.label for a in node.partition])

@@ -337,7 +337,7 @@ def net_difference(
 def _collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:
     if change.empty:
         return relation.schema.signed_arrow.empty_table()
-    rows = conform(store.engine.collect(change.frame), schema_of(change.outputs), signed=True)
+    rows = conform(store.engine.fetch(change.frame), schema_of(change.outputs), signed=True)
     return consolidate(_canonical(rows.rename_columns([*relation.schema.names, WEIGHT]), relation))
 
 
@@ -398,7 +398,7 @@ def check_minimal(tx: Transaction, relation: Relation, net: pa.Table) -> None:
     else:
         engine = tx.store.engine
         frame = consolidated(signed_frame(engine, tx.store.storage, picked), schema)
-        stored = conform(engine.collect(frame), schema, signed=True)
+        stored = conform(engine.fetch(frame), schema, signed=True)
     held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
     for row, count in zip(row_tuples(gone.drop_columns([WEIGHT])), gone[WEIGHT].to_pylist(), strict=True):
         if held.get(row, 0) < count:

@@ -204,7 +204,7 @@ class Transaction:
             files_only = Scan(scan.source, scan.files, None, scan.total_files, keys)
             frame = signed_frame(self.store.engine, self.store.storage, files_only)
             total = frame.groupBy(*[quote(name) for name in names]).agg({WEIGHT: "sum"}).toDF(*names, "_vk_total")
-            table = self.store.engine.collect(total)
+            table = self.store.engine.fetch(total)
             counts = table["_vk_total"].to_pylist()
             plain = conform(table.select(names), keys.schema)
             found = dict(zip(row_tuples(plain), counts, strict=True))
@@ -226,7 +226,7 @@ class Transaction:
         if scan.is_empty:
             return relation.schema.signed_arrow.empty_table()
         frame = consolidated(signed_frame(self.store.engine, self.store.storage, scan), relation.schema)
-        return conform(self.store.engine.collect(frame), relation.schema, signed=True)
+        return conform(self.store.engine.fetch(frame), relation.schema, signed=True)
 
     # changing ------------------------------------------------------------------------------------
 
