@@ -29,7 +29,7 @@ from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
 from viewkeeper.engine.local import fetched, local_frame
 from viewkeeper.engine.problems import translate
-from viewkeeper.engine.servers import local_server
+from viewkeeper.engine.servers import DEBUGGING, local_server
 from viewkeeper.engine.settings import Settings
 from viewkeeper.errors import EngineError, SessionLost
 
@@ -142,6 +142,8 @@ class Engine:
             _knock(url)
         try:
             session = SparkSession.builder.remote(url).create()
+            if self.where == "sail":
+                _set(session, DEBUGGING, "false")  # Apache Spark takes it only when it starts
             for name, value in conf.items():
                 _set(session, name, value)
             session.range(1).collect()

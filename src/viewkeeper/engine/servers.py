@@ -21,6 +21,10 @@ _lock = threading.Lock()
 _addresses: dict[str, str] = {}
 
 
+DEBUGGING = "spark.python.sql.dataFrameDebugging.enabled"
+"""Whether PySpark finds out who calls it at every frame operation, which takes a tenth of a small commit."""
+
+
 def local_server(kind: str, conf: dict[str, str], storage: dict[str, str]) -> str:
     """The Spark Connect address of the local server of a kind, started at first use."""
     with _lock:
@@ -67,6 +71,7 @@ def _start_spark(conf: dict[str, str]) -> str:
         "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "viewkeeper-warehouse"),
         "spark.sql.debug.maxToStringFields": "200",
         "spark.connect.session.manager.defaultSessionTimeout": "24h",
+        DEBUGGING: "false",
         **conf,
     }
     log = os.path.join(tempfile.gettempdir(), f"viewkeeper-spark-{os.getpid()}.log")

@@ -36,5 +36,4 @@ class Settings:
             "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
             "spark.sql.timestampType": "TIMESTAMP_LTZ",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
-            "spark.python.sql.dataFrameDebugging.enabled": "false",  # finds the caller of every frame operation: slow
         }

@@ -190,6 +190,10 @@ class State:
         waiting = [r.definition.refreshed for r in self.alive() if r.definition is not None and r.definition.is_demand]
         return max(self.oldest, min([passed, *waiting]))
 
+    def time_of(self, epoch: int) -> float:
+        """When an epoch was committed, or a little earlier: commit times are remembered now and then."""
+        return max((at for number, at in self.marks if number <= epoch), default=0.0)
+
     def alive(self) -> list[Relation]:
         """The relations there are now, of all kinds."""
         return [relation for relation in self.relations.values() if relation.lives_at(self.epoch)]

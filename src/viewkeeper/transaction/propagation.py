@@ -32,6 +32,7 @@ from viewkeeper.store.definition import AUXILIARY, VIEW
 from viewkeeper.store.scan import Source, pick, signed_frame
 from viewkeeper.store.small import FEW_ROWS
 from viewkeeper.store.state import Relation
+from viewkeeper.store.storage import now
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
 from viewkeeper.transaction.intake import canonical_frame, materialise
@@ -125,11 +126,25 @@ def has_views(tx: Transaction) -> bool:
     return bool(affected(tx, {*changed, *tx.unfilled, *tx.refreshing}))
 
 
+def late(tx: Transaction, at: float) -> set[str]:
+    """The views with a lag that were last true longer ago than that: the next commit takes them along."""
+    found: set[str] = set()
+    for relation in tx.alive():
+        definition = relation.definition
+        if definition is None or definition.lag is None or not definition.is_demand or relation.id in tx.unfilled:
+            continue
+        if tx.state.time_of(definition.refreshed) <= at - definition.lag:
+            found.update((*definition.hidden, relation.id))
+    return found
+
+
 def propagate(tx: Transaction) -> list[Maintained]:
     """Works out the change of every view the transaction reaches, and joins it to the transaction."""
     tx.drop_derived()
     tx.settle()
     changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    if changed:
+        tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
     order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
     fetched = Fetched((maintained_node(relation) for level in order for relation in level), tx.looked_up)
