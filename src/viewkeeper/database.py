@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -318,6 +319,16 @@ class Database:
             wanted = [relation.name for relation in state.alive() if relation.kind in (VIEW, MATERIALIZED)]
             raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
         return found
+
+    @contextlib.contextmanager
+    def progress(self, tell: Callable[[str, int, int], None]) -> Iterator[None]:
+        """While this lasts, `tell(names, done, total)` is called for each level of views that a commit works on."""
+        store, before = self._store, self._store.progress
+        store.progress = tell
+        try:
+            yield
+        finally:
+            store.progress = before
 
     def function(self, name: str, function: Callable[..., Any], returns: str, *, deterministic: bool = True) -> None:
         """Declares a Python function (or one over pandas Series) for queries and views of this database object.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import sys
-from collections.abc import Iterator
 
 import click
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from viewkeeper.cli.context import Options
-from viewkeeper.cli.output import count_of, note, size, stderr
+from viewkeeper.cli.output import count_of, note, size
+from viewkeeper.cli.progress import moving
 from viewkeeper.errors import NotFound
 
 
@@ -43,7 +40,7 @@ def load(options: Options, table: str, file: str, form: str | None, create: bool
             problem.detail = problem.hint
             problem.hint = f"--create makes the table from the file: {typed}"
             raise
-        with _progress(table, file):
+        with moving(_told(table, file)):
             result = db.load(table, file, format=form, create=create)
     epoch = f"epoch {result.commit.epoch}" if result.commit else "no change, so no epoch"
     note(f"{count_of(result.count or 0, 'row')} loaded into {table} ({epoch})")
@@ -54,16 +51,7 @@ def _with_create(options: Options, table: str, file: str, form: str | None) -> s
     return f"{options.command} load {' '.join(spelled)}"
 
 
-@contextlib.contextmanager
-def _progress(table: str, file: str) -> Iterator[None]:
-    """A moving bar on a terminal, nothing elsewhere. The engine loads the file in one go and tells no share of it."""
-    if not sys.stderr.isatty():
-        yield
-        return
+def _told(table: str, file: str) -> str:
+    """What is loaded. The engine loads the file in one go and tells no share of it."""
     told = f"loading {os.path.basename(file.rstrip('/'))} into {table}"
-    if os.path.isfile(file):
-        told += f" ({size(os.path.getsize(file))})"
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True) as progress:
-        progress.add_task(told, total=None)
-        yield
+    return told + f" ({size(os.path.getsize(file))})" if os.path.isfile(file) else told

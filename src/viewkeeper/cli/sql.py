@@ -9,6 +9,7 @@ import click
 
 from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import count_of, note, print_result
+from viewkeeper.cli.progress import of_views
 from viewkeeper.errors import SqlError
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ def sql(options: Options, text: str | None, file: TextIO | None) -> None:
     if not script.strip():
         raise click.UsageError("there are no statements to run")
     with options.open(create=options.find_state() is None and _makes_table(script)) as db:
-        for result in db.script(script):
+        results = db.script(script)
+        while True:
+            with of_views(db):
+                result = next(results, None)
+            if result is None:
+                break
             _tell(result, options.form)
         if db.in_transaction:
             raise SqlError("the statements end inside a transaction, so it was rolled back", hint="end it with COMMIT;")

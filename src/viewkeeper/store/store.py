@@ -6,7 +6,7 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +42,7 @@ class Store:
         self.state = state
         self.lease = Lease(storage, state.number)
         self.small = SmallFiles(storage)
+        self.progress: Callable[[str, int, int], None] | None = None
         self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
         self._guard = threading.RLock()
         self._scratch = threading.local()

@@ -147,8 +147,13 @@ def propagate(tx: Transaction) -> list[Maintained]:
         tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
     order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
+    total, reached = sum(len(level) for level in order), 0
     fetched = Fetched((maintained_node(relation) for level in order for relation in level), tx.looked_up)
     for level in order:
+        if tx.store.progress is not None:
+            names = [relation.name for relation in level if relation.kind != AUXILIARY]
+            tx.store.progress(", ".join(names) or "what views are made of", reached, total)
+        reached += len(level)
         results = _side_by_side(tx, level, lambda relation: _bring_up(tx, relation, frozenset(changed), fetched))
         for result in results:
             if result is None:

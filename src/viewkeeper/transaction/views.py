@@ -105,9 +105,8 @@ class _Made:
         self.node = query.node
         self.names = names
         self.uses = uses
-        self.schema = make_schema(
-            (Column(name, a.type, a.nullable) for name, a in zip(names, query.node.outputs, strict=True)), ()
-        )
+        # Another query may be given to the view later, so nothing that reads it may rely on a column never being NULL.
+        self.schema = make_schema((Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True)), ())
 
 
 def _define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | None, name: str) -> _Made:
