@@ -21,6 +21,7 @@ class Lowered:
 
     `known` are tables held on the driver with columns named by labels: every row of the frame equals, on those
     columns, some row of the table. `narrow` says that the frame follows a change, so it is worth passing its keys on.
+    A frame that is `kept` holds exactly the rows of its one known table.
     """
 
     frame: Frame
@@ -30,6 +31,7 @@ class Lowered:
     narrow: bool = False
     empty: bool = False
     wide: tuple[pa.Table, ...] = ()
+    kept: bool = False
 
     @property
     def keys(self) -> tuple[pa.Table, ...]:

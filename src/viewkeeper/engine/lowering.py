@@ -40,6 +40,8 @@ class Lowering:
         """An expression as a frame; with a binding, at least the rows that it asks for."""
         done = _OPERATORS[type(node)](self, node, binding)
         assert done.outputs == node.outputs, (type(node).__name__, done.outputs, node.outputs)
+        if done.kept and not isinstance(node, (n.Scan, n.Once)):
+            return replace(done, kept=False)
         return done
 
     def given(self, lowered: Lowered) -> n.Node:

@@ -279,10 +279,8 @@ def _group_by(
             return NOT_REACHED
         if folded.table is not None:
             _join_rows(tx, relation, folded.table)
-        else:
-            _join_frame(tx, relation, folded.frame)
-        again = f"{folded.reread} group{'s' if folded.reread != 1 else ''} lost an extremum and were read again"
-        return replace(choice, note=again if folded.reread else "")
+            again = f"{folded.reread} group{'s' if folded.reread != 1 else ''} lost an extremum and were read again"
+            return replace(choice, note=again if folded.reread else "")
     change = once(change)
     pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
     if lowering.lower(change).empty:

@@ -110,7 +110,7 @@ class StateReader:
                 there = row_tuples(rows.select(picked.keys.schema.names))
                 rows = filter_rows(rows, [key in wanted for key in there])
             rows = rows.select([*scan.stored_names, WEIGHT])
-        elif picked.keys is not None and self.fetched is not None and relation.id != self.own:
+        elif picked.keys is not None and self.fetched is not None:
             found = self.fetched.rows(self, scan, relation, picked)
             if found is None:
                 return None
@@ -130,7 +130,7 @@ class StateReader:
 
     def keep(self, lowered: Lowered) -> Lowered:
         """The same rows computed once: on the driver if few, in scratch files if many."""
-        if lowered.empty:
+        if lowered.empty or lowered.kept:
             return lowered
         schema = schema_of(lowered.outputs)
         small = self.engine.collect_small(lowered.frame)
@@ -208,7 +208,7 @@ class StateReader:
         schema = schema_of(outputs)
         frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
         known = table.drop_columns([WEIGHT]) if weighted else table
-        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0)
+        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, kept=True)
 
     def _nothing(self, scan: n.Scan, *, weighted: bool = False) -> Lowered:
         schema = schema_of(scan.outputs)
