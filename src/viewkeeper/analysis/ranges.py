@@ -59,7 +59,7 @@ class Ranges:
                 continue  # NaN is not ordered
             values = comparable_array(table.column(name), kind)
             inside: Any = None
-            for low, high in ranges:
+            for low, high in (_within(part, values.type) for part in ranges):
                 one: Any = pc.is_valid(values)
                 if low is not None:
                     one = pc.and_(one, pc.greater_equal(values, pa.scalar(low, values.type)))
@@ -77,6 +77,17 @@ class Ranges:
             for same, theirs in other.columns
             if name.lower() == same.lower() and not any(_overlap(a, b) for a in ours for b in theirs)
         ]
+
+
+def _within(part: Range, kind: pa.DataType) -> Range:
+    """A range with ends that an integer type can hold: beyond them it is open, or empty if all of it is beyond."""
+    if not pa.types.is_integer(kind):
+        return part
+    least, most = -(1 << (kind.bit_width - 1)), (1 << (kind.bit_width - 1)) - 1
+    low, high = part
+    if (low is not None and low > most) or (high is not None and high < least):
+        return (1, 0)
+    return (None if low is None or low < least else low, None if high is None or high > most else high)
 
 
 def _overlap(one: Range, other: Range) -> bool:

@@ -25,7 +25,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, keys_of
-from viewkeeper.engine.lowering import STAGE_ROWS, Lowering
+from viewkeeper.engine.lowering import STAGE_ROWS, Lowering, extremum_text
 
 EXTREMA = ("min", "max")
 
@@ -102,8 +102,8 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
         old = call.output.label
         changed.append(f"{_gain(call)} AS {new.label}")
         held.append(f"{f'CAST({old} AS {_wide(call)})' if call.function == 'sum' else old} AS {new.label}")
-        how = call.function if index in layout.extrema else "sum"
-        sums.append(F.expr(f"{how}({new.label})").alias(new.label))
+        total = f"sum({new.label})" if index not in layout.extrema else _best(call, new)
+        sums.append(F.expr(total).alias(new.label))
         if index in layout.extrema and call.argument is not None:
             stored, inserted, deleted = layout.extrema[index]
             none = f"CAST(NULL AS {call.output.type.ddl})"
@@ -111,7 +111,7 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
             changed += [f"CASE WHEN _vk_w > 0 THEN {call.argument.label} END AS {inserted.label}"]
             changed += [f"CASE WHEN _vk_w < 0 THEN {call.argument.label} END AS {deleted.label}"]
             held += [f"{old} AS {stored.label}", f"{none} AS {inserted.label}", f"{none} AS {deleted.label}"]
-            sums += [F.expr(f"{how}({a.label})").alias(a.label) for a in layout.extrema[index]]
+            sums += [F.expr(_best(call, a)).alias(a.label) for a in layout.extrema[index]]
     frames = [single.selectExpr(*changed, f"CAST(1 AS BIGINT) AS {layout.touched.label}")]
     if not before.empty:
         frames.append(before.frame.selectExpr(*held, f"CAST(0 AS BIGINT) AS {layout.touched.label}"))
@@ -122,8 +122,12 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
     return total.filter(f"{layout.touched.label} > 0").selectExpr(*[a.label for a in layout.outputs])
 
 
+def _best(call: n.Call, attribute: Attribute) -> str:
+    return extremum_text(call.function, attribute.label, call.output.type)
+
+
 def _wide(call: n.Call) -> str:
-    return f"DECIMAL(37,{call.output.type.scale})"
+    return f"DECIMAL(38,{call.output.type.scale})"
 
 
 def _gain(call: n.Call) -> str:

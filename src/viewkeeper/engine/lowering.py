@@ -16,11 +16,14 @@ from pyspark.sql import functions as F
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import Type
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader, binding_of, distinct_rows, keys_of, meet
 from viewkeeper.engine.maps import hidden
+
+ROWS_SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 STAGE_ROWS = 200_000
 """A relation larger than this is worth a query of its own to learn the keys it is read by."""
@@ -286,9 +289,9 @@ class Lowering:
             keys = list(node.order)
             if call.tie_break:
                 keys += whole_row(node.input.outputs, node.partition, node.order)
-            texts.append(
-                f"{call.text.sql} OVER ({window_text(node.partition, keys, call.frame)}) AS {call.output.label}"
-            )
+            numbers = call.text.sql.lower() == "row_number()"  # the frame it has anyway, which any type of key can have
+            over = window_text(node.partition, keys, ROWS_SO_FAR if numbers else call.frame)
+            texts.append(f"{call.text.sql} OVER ({over}) AS {call.output.label}")
         return replace(below, frame=below.frame.selectExpr(*below.columns, *texts), outputs=node.outputs)
 
     def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
@@ -301,7 +304,7 @@ class Lowering:
             if node.limit is not None:
                 frame = frame.limit(node.limit)
             return replace(below, frame=frame)
-        number = f"row_number() OVER ({window_text(node.partition, keys, '')}) AS _vk_rank"
+        number = f"row_number() OVER ({window_text(node.partition, keys, ROWS_SO_FAR)}) AS _vk_rank"
         frame = below.frame.selectExpr(*below.columns, number).filter(f"_vk_rank > {node.offset}")
         if node.limit is not None:
             frame = frame.filter(f"_vk_rank <= {node.offset + node.limit}")
@@ -396,7 +399,18 @@ def call_text(call: n.Call) -> str:
         if call.argument.type.is_integer:
             argument = f"CAST({argument} AS DECIMAL(20,0))"
         return f"CAST(sum({argument}) AS {call.output.type.ddl})"
+    if call.function in ("min", "max"):
+        return extremum_text(call.function, argument, call.argument.type)
     return f"{call.function}({argument})"
+
+
+def extremum_text(function: str, label: str, kind: Type) -> str:
+    """min or max of a column. NaN is greater than every number; Sail's group-by is not sure of that."""
+    if not kind.is_float:
+        return f"{function}({label})"
+    numbers = f"{function}(CASE WHEN NOT isnan({label}) THEN {label} END)"
+    some = f"CASE WHEN max(CASE WHEN isnan({label}) THEN 1 ELSE 0 END) = 1 THEN CAST('NaN' AS {kind.ddl}) END"
+    return f"coalesce({numbers}, {some})" if function == "min" else f"coalesce({some}, {numbers})"
 
 
 def whole_row(
@@ -442,7 +456,7 @@ def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: s
     """What stands in the brackets after OVER."""
     parts = []
     if partition:
-        parts.append("PARTITION BY " + ", ".join(a.label for a in partition))
+        parts.append("PARTITION BY " + ", ".join(_comparable(a) for a in partition))
     if order:
         parts.append("ORDER BY " + ", ".join(_order_text(key) for key in order))
     if frame:
@@ -452,11 +466,19 @@ def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: s
 
 def _order_text(key: n.Order) -> str:
     nulls = "NULLS FIRST" if key.nulls_first else "NULLS LAST"
-    return f"{key.attribute.label} {'DESC' if key.descending else 'ASC'} {nulls}"
+    return f"{_comparable(key.attribute)} {'DESC' if key.descending else 'ASC'} {nulls}"
+
+
+def _comparable(attribute: Attribute) -> str:
+    """A key of an order or a partition. To Sail -0.0 is not 0.0 there."""
+    label = attribute.label
+    if not attribute.type.is_float:
+        return label
+    return f"CASE WHEN {label} = 0 THEN CAST(0 AS {attribute.type.ddl}) ELSE {label} END"
 
 
 def _sort_column(key: n.Order) -> Any:
-    column = F.col(key.attribute.label)
+    column = F.expr(_comparable(key.attribute))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

@@ -5,7 +5,8 @@ whatever of S lies before it is in T. So
 
     T@new = the first m rows of those of T@old ⊎ δS that do not lie behind the boundary of T@old
 
-and a partition is read again only when fewer than m/2 rows are left of it and it was not whole.
+and a partition is read again only when fewer than m/2 rows are left of it and it was not whole. Of the last row T may
+hold fewer copies than S has: what is deleted of it is taken from T first, down to none, which leaves a shorter prefix.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.engine.bags import grouped_sums
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
-from viewkeeper.engine.lowering import Lowering, whole_row, window_text
+from viewkeeper.engine.lowering import ROWS_SO_FAR, Lowering, whole_row, window_text
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered
     schema = Schema(tuple(Column(a.label, a.type) for a in node.outputs))
     rows = grouped_sums(lowering.engine.union(frames), schema, ("_vk_o", "_vk_n"))
     keys = [*node.order, *whole_row(node.outputs, node.partition, node.order)]
-    ordered = window_text(node.partition, keys, "")
+    ordered = window_text(node.partition, keys, ROWS_SO_FAR)
     all_rows = window_text(node.partition, [], "")
     placed = rows.selectExpr(*labels, "_vk_so", "_vk_sn", f"row_number() OVER ({ordered}) AS _vk_at")
     bounded = placed.selectExpr(
@@ -91,10 +92,14 @@ def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered
     )
     valid = f"_vk_held < {least} OR _vk_at <= _vk_last"
     counted = bounded.selectExpr(
-        *labels, "_vk_so", "_vk_at", "_vk_held", f"CASE WHEN {valid} THEN _vk_sn ELSE CAST(0 AS BIGINT) END AS _vk_v"
+        *labels,
+        "_vk_so",
+        "_vk_at",
+        "_vk_held",
+        f"CASE WHEN ({valid}) AND _vk_sn > 0 THEN _vk_sn ELSE CAST(0 AS BIGINT) END AS _vk_v",
     )
     partition = f"PARTITION BY {', '.join(a.label for a in node.partition)} " if node.partition else ""
-    running = f"{partition}ORDER BY _vk_at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    running = f"{partition}ORDER BY _vk_at {ROWS_SO_FAR}"
     summed = counted.selectExpr(
         *labels,
         "_vk_so",

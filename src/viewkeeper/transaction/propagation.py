@@ -228,10 +228,18 @@ def maintain(
             choice = by_change(tx, relation, node, changed, reader, choice)
     except ViewkeeperError as problem:
         if problem.detail is None:
-            problem.detail = f"while keeping {relation.name} true"
+            problem.detail = f"while keeping {_known_as(tx, relation)} true"
         raise
     seconds = time.perf_counter() - began
     return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, choice.note)
+
+
+def _known_as(tx: Transaction, relation: Relation) -> str:
+    """A view's name; for what a view keeps for its own use, the names of those views."""
+    if relation.kind != AUXILIARY:
+        return relation.name
+    users = [user for user in tx.alive() if user.definition is not None and relation.id in user.definition.hidden]
+    return ", ".join(sorted(user.name for user in users)) or relation.name
 
 
 def _changed_rows(tx: Transaction, key: str) -> int:

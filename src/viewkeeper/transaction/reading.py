@@ -133,6 +133,7 @@ class StateReader:
         if lowered.empty or lowered.kept:
             return lowered
         schema = schema_of(lowered.outputs)
+        lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
         small = self.engine.collect_small(lowered.frame)
         if small is not None:
             table = conform(small, schema, signed=lowered.weighted)

@@ -209,6 +209,10 @@ def _replace(tx: Transaction, relation: Relation, frame: Frame, names: list[str]
             apply_rows(tx, relation, pa.concat_tables([minus, plus]))
             return int(small.num_rows)
         kinds = dict(engine.columns(frame))
+        for name, column in zip(names, schema, strict=True):
+            if kinds[name] == "void":
+                frame = frame.withColumn(name, frame[name].cast(column.type.ddl))
+                kinds[name] = column.type.ddl
         wide = Schema(tuple(Column(name, parse_type(kinds[name])) for name in kinds))
         stable, count = materialise(tx.store, frame, wide, "")
         minus = stable.selectExpr(

@@ -166,8 +166,12 @@ def _near(one: Any, other: Any) -> bool:
 
 def _sum_up(store: Store, frame: Any, schema: Schema) -> tuple[int, str]:
     """How many rows there are, and a checksum of them that does not depend on their order."""
-    plain = [quote(c.name) for c in schema if not c.type.is_nested]
-    texts = ", ".join(f"coalesce(CAST({name} AS STRING), '\\\\N')" for name in plain) or "''"
+    plain = [
+        f"hex({quote(c.name)})" if c.type.name == "binary" else f"CAST({quote(c.name)} AS STRING)"
+        for c in schema
+        if not c.type.is_nested
+    ]
+    texts = ", ".join(f"coalesce({text}, '-')" for text in plain) or "''"
     total = frame.selectExpr(f"CAST(crc32(CAST(concat_ws('|', {texts}) AS BINARY)) AS BIGINT) AS _vk_crc")
     table = store.engine.collect(total.selectExpr("count(1) AS _vk_rows", "coalesce(sum(_vk_crc), 0) AS _vk_sum"))
     rows, checksum = table.column(0)[0].as_py(), table.column(1)[0].as_py()
