@@ -151,7 +151,10 @@ def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[s
             else:
                 text = f"γ(S@new⋉K) − γ@old⋉K with K from {text}"
                 reads.append("the touched groups, by group")
-        found[state.relations[key].name] = {"change": text, "reads": reads}
+        whole = sum(reading.rows for reading in reader.readings if not reading.columns)
+        by_key = sum(1 for reading in reader.readings if reading.columns)
+        cost = f"{by_key} read{'' if by_key == 1 else 's'} by key for every changed row, {whole:,} rows in full"
+        found[state.relations[key].name] = {"change": text, "reads": reads, "cost": cost}
     return found
 
 
@@ -187,4 +190,5 @@ def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
     for table, told in changes.items():
         lines.append(f"when {table} changes, δ = {told['change']}")
         lines += [f"  {read}" for read in told["reads"] or ["reads nothing but the change"]]
+        lines.append(f"  cost: {told['cost']}")
     return lines
