@@ -10,14 +10,31 @@ from pathlib import Path
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
+TABLES, VIEWS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+
+
+def pasted(code: str, directory: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_example_of_views_works_when_pasted(tmp_path: Path) -> None:
+    lines = pasted(VIEWS, tmp_path)
+    assert lines[0] == "dict_keys(['sales', 'totals'])"
+    assert "('EU', 2, Decimal('13.50')): 1" in lines[1]
+    assert "changed" in lines[1]
+    assert "('US', 1, Decimal('7.00'))" in lines[2]
+    assert lines[3].startswith("totals: materialized view")
+    again = pasted(VIEWS, tmp_path)
+    assert again[0] == "dict_keys([])"
+
+
 def test_the_example_works_when_pasted(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     for _ in range(2):  # also when it is pasted again over the same directory
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        lines = done.stdout.splitlines()
+        lines = pasted(TABLES, tmp_path)
         assert "(1, 'EU', Decimal('13.50')): 1" in lines[0]
         assert "(2, 'US', Decimal('7.00')): 1" in lines[0]
         assert lines[1:3] == ["[('EU', Decimal('14.50'))]", "[(2,)]"]
@@ -27,5 +44,18 @@ def test_the_example_works_when_pasted(tmp_path: Path) -> None:
 def test_the_commands_exist() -> None:
     tool = Path(sys.executable).parent / "viewkeeper"
     told = subprocess.run([str(tool), "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
-    for verb in ("sql", "load", "ls", "show", "history", "compact", "vacuum", "doctor", "version", "demo"):
+    for verb in (
+        "sql",
+        "load",
+        "ls",
+        "show",
+        "explain",
+        "verify",
+        "history",
+        "compact",
+        "vacuum",
+        "doctor",
+        "version",
+        "demo",
+    ):
         assert re.search(rf"^\s+{verb}\s", told, re.MULTILINE), verb
