@@ -38,9 +38,14 @@ class Lowering:
         self.reader = reader
         self.looks = looks
         self._kept: dict[n.Node, Lowered] = {}
+        self._mixed = False  # joins by <=> and by = in one plan, which Sail takes for joins by <=> alone
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
         """An expression as a frame; with a binding, at least the rows that it asks for."""
+        if self.engine.kind == "sail" and not self._mixed:
+            self._mixed = any(
+                isinstance(part, n.Join) and any(e.null_safe for e in part.equalities) for part in node.walk()
+            )
         done = _OPERATORS[type(node)](self, node, binding)
         assert done.outputs == node.outputs, (type(node).__name__, done.outputs, node.outputs)
         if done.kept and not isinstance(node, (n.Scan, n.Once)):
@@ -201,7 +206,11 @@ class Lowering:
             left, right = replace(left, known=reduced[0]), replace(right, known=reduced[1])
         if equalities:
             condition = conjunction(tuple(_same(equality) for equality in equalities)).sql
-            frame = left.frame.join(right.frame, F.expr(condition), "inner")
+            ours = left.frame
+            if self._mixed:
+                keys = [e.left if e.left in left.outputs else e.right for e in equalities if not e.null_safe]
+                ours = ours.filter(" AND ".join(f"{key.label} IS NOT NULL" for key in keys)) if keys else ours
+            frame = ours.join(right.frame, F.expr(condition), "inner")
         else:
             frame = left.frame.crossJoin(right.frame)
         narrow = left.narrow or right.narrow
