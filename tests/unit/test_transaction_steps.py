@@ -27,15 +27,15 @@ def test_rows_from_a_generator_survive_a_lost_session(
     db: vk.Database, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     db.sql("CREATE TABLE p (k INT PRIMARY KEY); INSERT INTO p VALUES (1), (100)")
-    collect, lost = Engine.collect, []
+    fetch, lost = Engine.fetch, []
 
     def once(self: Engine, frame: Any) -> pa.Table:
         if not lost:
             lost.append(True)
             raise SessionLost("the engine no longer knows this session")
-        return collect(self, frame)
+        return fetch(self, frame)
 
-    monkeypatch.setattr(Engine, "collect", once)
+    monkeypatch.setattr(Engine, "fetch", once)
     with db.transaction() as tx:
         assert STEPS[step](tx) == 2
     assert lost
