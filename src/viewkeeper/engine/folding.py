@@ -25,9 +25,12 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, keys_of
-from viewkeeper.engine.lowering import STAGE_ROWS, Lowering, extremum_text
+from viewkeeper.engine.lowering import Lowering, extremum_text
 
 EXTREMA = ("min", "max")
+
+WHOLE_ROWS = 4_000
+"""Stored groups up to so many are taken as they are; of more only the touched ones are read."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, 
         return None
     keyed = [group for group in node.groups if not group.type.has_map()]
     binding: Binding | None = None
-    if keyed and lowering.reader.size(stored) > STAGE_ROWS:
+    if keyed and lowering.reader.size(stored) > WHOLE_ROWS:
         found = keys_of(below, keyed)
         if found is None:
             below = lowering.reader.keep(below)

@@ -138,7 +138,7 @@ def _define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | N
 def _create(tx: Transaction, name: str, definition: Definition, made: _Made) -> Relation:
     if definition.kind == VIEW:
         return tx.create(name, made.schema, definition)
-    parts = _split(tx, made.node)
+    parts = _split(tx, made.node, definition.refresh)
     hidden = _auxiliaries(tx, parts, definition.on)
     return _stored(tx, tx.create(name, made.schema, _with_parts(definition, parts, hidden)))
 
@@ -163,7 +163,11 @@ def _renamed(node: n.Node, ids: dict[str, str]) -> n.Node:
     return n.transform(node, turn)
 
 
-def _split(tx: Transaction, node: n.Node) -> Split:
+def _split(tx: Transaction, node: n.Node, refresh: str) -> Split:
+    """What is kept for a view; one that is always computed anew has no use for more than itself."""
+    if refresh == "full":
+        return Split(node, ())
+
     def first_column(scan: n.Scan) -> str | None:
         if scan.relation not in tx.state.relations and scan.relation not in tx.created:
             return scan.stored_names[0] if scan.attributes else None
@@ -256,7 +260,7 @@ def _replace(tx: Transaction, relation: Relation, definition: Definition, made: 
         tx.defined[relation.id] = definition
         _reread(tx, relation.id)
     else:
-        parts = _split(tx, made.node)
+        parts = _split(tx, made.node, definition.refresh)
         tx.defined[relation.id] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
         _stored(tx, tx.by_id(relation.id))
     _drop_unused(tx, before)
@@ -274,7 +278,7 @@ def _reread(tx: Transaction, key: str) -> None:
             tx.defined[user.id] = definition
             _reread(tx, user.id)
         else:
-            parts = _split(tx, made.node)
+            parts = _split(tx, made.node, definition.refresh)
             tx.defined[user.id] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
             _stored(tx, tx.by_id(user.id))
         _drop_unused(tx, before)
