@@ -25,7 +25,8 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, keys_of
-from viewkeeper.engine.lowering import Lowering, extremum_text
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.texts import extremum_text
 
 EXTREMA = ("min", "max")
 

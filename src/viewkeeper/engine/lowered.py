@@ -133,3 +133,44 @@ def meet(left: Tables, right: Tables, equalities: Sequence[Equality]) -> tuple[T
                     if not ours[i].num_rows or not theirs[j].num_rows:
                         return None
     return tuple(ours), tuple(theirs)
+
+
+def renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Table | None:
+    """A known table under new labels: each pair is the new attribute and the one it carries."""
+    kept = [(new, old) for new, old in pairs if old.label in table.column_names]
+    if not kept:
+        return None
+    return pa.table([table.column(old.label) for _, old in kept], names=[new.label for new, _ in kept])
+
+
+def all_renamed(tables: tuple[pa.Table, ...], pairs: list[tuple[Attribute, Attribute]]) -> tuple[pa.Table, ...]:
+    """Known tables under new labels, those that are left."""
+    return tuple(found for found in (renamed(table, pairs) for table in tables) if found is not None)
+
+
+def spread(table: pa.Table, equalities: Sequence[Equality]) -> pa.Table:
+    """A known table with the columns that an inner join makes equal to one of its own."""
+    for equality in equalities:
+        for mine, other in ((equality.left, equality.right), (equality.right, equality.left)):
+            if mine.label in table.column_names and other.label not in table.column_names and mine.type == other.type:
+                table = table.append_column(other.label, table.column(mine.label))
+    return table
+
+
+def common(before: Lowered, change: Lowered) -> tuple[pa.Table, ...]:
+    """What is known of rows that come from either of two frames with the same columns."""
+    both: list[pa.Table] = []
+    for ours in before.known:
+        for theirs in change.known:
+            pairs = [
+                (a, b)
+                for a, b in zip(before.outputs, change.outputs, strict=True)
+                if a.label in ours.column_names and b.label in theirs.column_names
+            ]
+            if pairs:
+                names = [a.label for a, _ in pairs]
+                more = theirs.select([b.label for _, b in pairs]).rename_columns(names)
+                mine = ours.select(names)
+                if mine.schema.equals(more.schema):
+                    both.append(distinct_rows(pa.concat_tables([mine, more])))
+    return tuple(both)

@@ -16,14 +16,31 @@ from pyspark.sql import functions as F
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
-from viewkeeper.algebra.types import Type
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.lowered import Binding, Lowered, Reader, binding_of, distinct_rows, keys_of, meet
-from viewkeeper.engine.maps import hidden
-
-ROWS_SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+from viewkeeper.engine.lowered import (
+    Binding,
+    Lowered,
+    Reader,
+    all_renamed,
+    binding_of,
+    common,
+    keys_of,
+    meet,
+    spread,
+)
+from viewkeeper.engine.texts import (
+    ROWS_SO_FAR,
+    braces,
+    call_text,
+    condition_text,
+    forgetful,
+    same_text,
+    sort_column,
+    whole_row,
+    window_text,
+)
 
 STAGE_ROWS = 200_000
 """A relation larger than this is worth a query of its own to learn the keys it is read by."""
@@ -70,7 +87,7 @@ class Lowering:
         for row in node.rows:
             values = zip(node.attributes, row, strict=True)
             selects.append("SELECT " + ", ".join(f"CAST({v.sql} AS {a.type.ddl}) AS {a.label}" for a, v in values))
-        frames = [self.engine.sql(_braces(text)) for text in selects]
+        frames = [self.engine.sql(braces(text)) for text in selects]
         if not frames:
             return self.nothing(node.outputs)
         return Lowered(self.engine.union(frames), node.outputs)
@@ -84,7 +101,7 @@ class Lowering:
         if not texts:
             texts = ["1 AS _vk_one"]
         frame = below.frame.selectExpr(*texts, *([WEIGHT] if below.weighted else []))
-        known, wide = (_all_renamed(tables, passed) for tables in (below.known, below.wide))
+        known, wide = (all_renamed(tables, passed) for tables in (below.known, below.wide))
         return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide)
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
@@ -113,7 +130,7 @@ class Lowering:
         known: tuple[pa.Table, ...] = ()
         if len(there) == 1:
             pairs = list(zip(node.outputs, there[0].outputs, strict=True))
-            known = _all_renamed(there[0].known, pairs)
+            known = all_renamed(there[0].known, pairs)
         narrow = all(part.narrow for part in there)
         return Lowered(self.engine.union(frames), node.outputs, weighted, known, narrow)
 
@@ -150,7 +167,7 @@ class Lowering:
             conditions = [c for c in conditions if c not in ready]
             if ready:
                 current = replace(current, frame=current.frame.filter(conjunction(tuple(ready)).sql))
-        rest = (*(_same(e) for e in equalities), *conditions)
+        rest = (*(same_text(e) for e in equalities), *conditions)
         if rest:
             current = replace(current, frame=current.frame.filter(conjunction(rest).sql))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
@@ -198,14 +215,14 @@ class Lowering:
         outputs = (*left.outputs, *right.outputs)
         if left.empty or right.empty:
             return self.nothing(outputs, weighted=weighted)
-        wide = tuple(_spread(table, equalities) for table in (*left.keys, *right.keys))
+        wide = tuple(spread(table, equalities) for table in (*left.keys, *right.keys))
         if self.looks:
             reduced = meet(left.known, right.known, equalities)
             if reduced is None:
                 return self.nothing(outputs, weighted=weighted)
             left, right = replace(left, known=reduced[0]), replace(right, known=reduced[1])
         if equalities:
-            condition = conjunction(tuple(_same(equality) for equality in equalities)).sql
+            condition = conjunction(tuple(same_text(equality) for equality in equalities)).sql
             ours = left.frame
             if self._mixed:
                 keys = [e.left if e.left in left.outputs else e.right for e in equalities if not e.null_safe]
@@ -214,7 +231,7 @@ class Lowering:
         else:
             frame = left.frame.crossJoin(right.frame)
         narrow = left.narrow or right.narrow
-        known = tuple(_spread(table, equalities) for table in (*left.known, *right.known))
+        known = tuple(spread(table, equalities) for table in (*left.known, *right.known))
         return Lowered(frame, outputs, weighted, known, narrow, wide=wide)
 
     def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
@@ -224,7 +241,7 @@ class Lowering:
         if left.empty and not node.full:
             return self.nothing(node.outputs, weighted=left.weighted)
         right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
-        condition = _condition(node.equalities, node.conditions)
+        condition = condition_text(node.equalities, node.conditions)
         frame = left.frame.join(right.frame, F.expr(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
@@ -239,7 +256,7 @@ class Lowering:
             return left
         right = self._partner(left, node.right, node.equalities)
         how = "left_anti" if node.negated else "left_semi"
-        condition = _condition(node.equalities, node.conditions)
+        condition = condition_text(node.equalities, node.conditions)
         return replace(left, frame=left.frame.join(right.frame, F.expr(condition), how))
 
     def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
@@ -272,7 +289,7 @@ class Lowering:
         sums = [F.expr("sum(_vk_a)").alias("_vk_l"), F.expr("sum(_vk_b)").alias("_vk_r")]
         total = self.engine.union(frames).groupBy(*labels).agg(*sums)
         total = total.selectExpr(*labels, f"CAST({copies} AS INT) AS _vk_n").filter("_vk_n > 0")
-        shown = [_forgetful(a, "_vk_n > 0") for a in node.outputs]
+        shown = [forgetful(a, "_vk_n > 0") for a in node.outputs]
         frame = total.selectExpr(*shown, "explode(array_repeat(1, _vk_n)) AS _vk_copy").selectExpr(*labels)
         return Lowered(frame, node.outputs)
 
@@ -288,7 +305,7 @@ class Lowering:
             frame = below.frame.select(*labels).distinct()
         frame = frame.selectExpr(*[a.label for a in node.outputs])
         pairs = [(a, a) for a in node.groups]
-        known, wide = (_all_renamed(tables, pairs) for tables in (below.known, below.wide))
+        known, wide = (all_renamed(tables, pairs) for tables in (below.known, below.wide))
         return Lowered(frame, node.outputs, False, known, below.narrow, wide=wide)
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
@@ -307,7 +324,7 @@ class Lowering:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
         keys = [*node.order, *whole_row(node.input.outputs, node.partition, node.order)]
         if not node.partition:
-            frame = below.frame.orderBy(*[_sort_column(key) for key in keys])
+            frame = below.frame.orderBy(*[sort_column(key) for key in keys])
             if node.offset:
                 frame = frame.offset(node.offset)
             if node.limit is not None:
@@ -374,9 +391,9 @@ class Lowering:
         schema = _schema(before.outputs)
         total = grouped_sums(self.engine.union(frames), schema, ("_vk_o", "_vk_n"))
         copies = "concat(array_repeat(0, CAST(_vk_so AS INT)), array_repeat(1, CAST(greatest(_vk_sn, 0) AS INT)))"
-        shown = [_forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
+        shown = [forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
         frame = total.selectExpr(*shown, f"explode({copies}) AS {node.state.label}")
-        return Lowered(frame, node.outputs, False, _common(before, change), True)
+        return Lowered(frame, node.outputs, False, common(before, change), True)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
@@ -395,39 +412,6 @@ class Lowering:
         if not outputs and not weighted:
             return Lowered(self.engine.sql("SELECT 1 AS _vk_one WHERE false"), (), empty=True)
         return Lowered(self.engine.arrow(table, schema, extra), outputs, weighted, (), True, True)
-
-
-def call_text(call: n.Call) -> str:
-    """The engine text of an aggregate over plain rows."""
-    if call.text is not None:
-        return call.text.sql
-    if call.argument is None:
-        return "count(1)"
-    argument = call.argument.label
-    if call.function == "sum":
-        if call.argument.type.is_integer:
-            argument = f"CAST({argument} AS DECIMAL(20,0))"
-        return f"CAST(sum({argument}) AS {call.output.type.ddl})"
-    if call.function in ("min", "max"):
-        return extremum_text(call.function, argument, call.argument.type)
-    return f"{call.function}({argument})"
-
-
-def extremum_text(function: str, label: str, kind: Type) -> str:
-    """min or max of a column. NaN is greater than every number; Sail's group-by is not sure of that."""
-    if not kind.is_float:
-        return f"{function}({label})"
-    numbers = f"{function}(CASE WHEN NOT isnan({label}) THEN {label} END)"
-    some = f"CASE WHEN max(CASE WHEN isnan({label}) THEN 1 ELSE 0 END) = 1 THEN CAST('NaN' AS {kind.ddl}) END"
-    return f"coalesce({numbers}, {some})" if function == "min" else f"coalesce({some}, {numbers})"
-
-
-def whole_row(
-    outputs: tuple[Attribute, ...], partition: tuple[Attribute, ...], order: tuple[n.Order, ...]
-) -> list[n.Order]:
-    """The rest of a row as order keys, so that ties are broken the same way every time."""
-    used = {*partition, *(key.attribute for key in order)}
-    return [n.Order(a) for a in outputs if a not in used and not a.type.has_map()]
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
@@ -453,101 +437,8 @@ def _pairs(
     return found
 
 
-def _same(equality: n.Equality) -> Expression:
-    return Expression((equality.left, " <=> " if equality.null_safe else " = ", equality.right), raises=False)
-
-
-def _condition(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...]) -> str:
-    return conjunction((*(_same(equality) for equality in equalities), *conditions)).sql
-
-
-def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:
-    """What stands in the brackets after OVER."""
-    parts = []
-    if partition:
-        parts.append("PARTITION BY " + ", ".join(_comparable(a) for a in partition))
-    if order:
-        parts.append("ORDER BY " + ", ".join(_order_text(key) for key in order))
-    if frame:
-        parts.append(frame)
-    return " ".join(parts)
-
-
-def _order_text(key: n.Order) -> str:
-    nulls = "NULLS FIRST" if key.nulls_first else "NULLS LAST"
-    return f"{_comparable(key.attribute)} {'DESC' if key.descending else 'ASC'} {nulls}"
-
-
-def _comparable(attribute: Attribute) -> str:
-    """A key of an order or a partition. To Sail -0.0 is not 0.0 there."""
-    label = attribute.label
-    if not attribute.type.is_float:
-        return label
-    return f"CASE WHEN {label} = 0 THEN CAST(0 AS {attribute.type.ddl}) ELSE {label} END"
-
-
-def _sort_column(key: n.Order) -> Any:
-    column = F.expr(_comparable(key.attribute))
-    if key.descending:
-        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
-    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
-
-
 def _schema(outputs: tuple[Attribute, ...]) -> Schema:
     return Schema(tuple(Column(a.label, a.type) for a in outputs))
-
-
-def _renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Table | None:
-    """A known table under new labels: each pair is the new attribute and the one it carries."""
-    kept = [(new, old) for new, old in pairs if old.label in table.column_names]
-    if not kept:
-        return None
-    return pa.table([table.column(old.label) for _, old in kept], names=[new.label for new, _ in kept])
-
-
-def _all_renamed(tables: tuple[pa.Table, ...], pairs: list[tuple[Attribute, Attribute]]) -> tuple[pa.Table, ...]:
-    return tuple(found for found in (_renamed(table, pairs) for table in tables) if found is not None)
-
-
-def _forgetful(attribute: Attribute, condition: str) -> str:
-    """A grouping column behind a condition that always holds.
-
-    Sail takes grouping columns for a key also after an explode has repeated their rows, and then drops rows of a join
-    whose other columns are not used. A computed column is no key to it.
-    """
-    return f"{hidden(attribute.label, attribute.type, condition)} AS {attribute.label}"
-
-
-def _spread(table: pa.Table, equalities: list[n.Equality]) -> pa.Table:
-    """A known table with the columns that an inner join makes equal to one of its own."""
-    for equality in equalities:
-        for mine, other in ((equality.left, equality.right), (equality.right, equality.left)):
-            if mine.label in table.column_names and other.label not in table.column_names and mine.type == other.type:
-                table = table.append_column(other.label, table.column(mine.label))
-    return table
-
-
-def _common(before: Lowered, change: Lowered) -> tuple[pa.Table, ...]:
-    """What is known of rows that come from either of two frames with the same columns."""
-    both: list[pa.Table] = []
-    for ours in before.known:
-        for theirs in change.known:
-            pairs = [
-                (a, b)
-                for a, b in zip(before.outputs, change.outputs, strict=True)
-                if a.label in ours.column_names and b.label in theirs.column_names
-            ]
-            if pairs:
-                names = [a.label for a, _ in pairs]
-                more = theirs.select([b.label for _, b in pairs]).rename_columns(names)
-                mine = ours.select(names)
-                if mine.schema.equals(more.schema):
-                    both.append(distinct_rows(pa.concat_tables([mine, more])))
-    return tuple(both)
-
-
-def _braces(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {

@@ -24,7 +24,8 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.engine.bags import grouped_sums
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
-from viewkeeper.engine.lowering import ROWS_SO_FAR, Lowering, whole_row, window_text
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.texts import ROWS_SO_FAR, whole_row, window_text
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,104 @@
+"""Engine text for the parts of operators: aggregates, windows, orders, join conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.types import Type
+from viewkeeper.engine.maps import hidden
+
+ROWS_SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+
+def call_text(call: n.Call) -> str:
+    """The engine text of an aggregate over plain rows."""
+    if call.text is not None:
+        return call.text.sql
+    if call.argument is None:
+        return "count(1)"
+    argument = call.argument.label
+    if call.function == "sum":
+        if call.argument.type.is_integer:
+            argument = f"CAST({argument} AS DECIMAL(20,0))"
+        return f"CAST(sum({argument}) AS {call.output.type.ddl})"
+    if call.function in ("min", "max"):
+        return extremum_text(call.function, argument, call.argument.type)
+    return f"{call.function}({argument})"
+
+
+def extremum_text(function: str, label: str, kind: Type) -> str:
+    """min or max of a column. NaN is greater than every number; Sail's group-by is not sure of that."""
+    if not kind.is_float:
+        return f"{function}({label})"
+    numbers = f"{function}(CASE WHEN NOT isnan({label}) THEN {label} END)"
+    some = f"CASE WHEN max(CASE WHEN isnan({label}) THEN 1 ELSE 0 END) = 1 THEN CAST('NaN' AS {kind.ddl}) END"
+    return f"coalesce({numbers}, {some})" if function == "min" else f"coalesce({some}, {numbers})"
+
+
+def whole_row(
+    outputs: tuple[Attribute, ...], partition: tuple[Attribute, ...], order: tuple[n.Order, ...]
+) -> list[n.Order]:
+    """The rest of a row as order keys, so that ties are broken the same way every time."""
+    used = {*partition, *(key.attribute for key in order)}
+    return [n.Order(a) for a in outputs if a not in used and not a.type.has_map()]
+
+
+def same_text(equality: n.Equality) -> Expression:
+    """left = right, or left <=> right."""
+    return Expression((equality.left, " <=> " if equality.null_safe else " = ", equality.right), raises=False)
+
+
+def condition_text(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...]) -> str:
+    """The condition of a join."""
+    return conjunction((*(same_text(equality) for equality in equalities), *conditions)).sql
+
+
+def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:
+    """What stands in the brackets after OVER."""
+    parts = []
+    if partition:
+        parts.append("PARTITION BY " + ", ".join(_comparable(a) for a in partition))
+    if order:
+        parts.append("ORDER BY " + ", ".join(_order_text(key) for key in order))
+    if frame:
+        parts.append(frame)
+    return " ".join(parts)
+
+
+def _order_text(key: n.Order) -> str:
+    nulls = "NULLS FIRST" if key.nulls_first else "NULLS LAST"
+    return f"{_comparable(key.attribute)} {'DESC' if key.descending else 'ASC'} {nulls}"
+
+
+def _comparable(attribute: Attribute) -> str:
+    """A key of an order or a partition. To Sail -0.0 is not 0.0 there."""
+    label = attribute.label
+    if not attribute.type.is_float:
+        return label
+    return f"CASE WHEN {label} = 0 THEN CAST(0 AS {attribute.type.ddl}) ELSE {label} END"
+
+
+def sort_column(key: n.Order) -> Any:
+    """A sort key as a column."""
+    column = F.expr(_comparable(key.attribute))
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
+
+
+def forgetful(attribute: Attribute, condition: str) -> str:
+    """A grouping column behind a condition that always holds.
+
+    Sail takes grouping columns for a key also after an explode has repeated their rows, and then drops rows of a join
+    whose other columns are not used. A computed column is no key to it.
+    """
+    return f"{hidden(attribute.label, attribute.type, condition)} AS {attribute.label}"
+
+
+def braces(text: str) -> str:
+    """Text in which braces are to stay braces."""
+    return text.replace("{", "{{").replace("}", "}}")
