@@ -20,13 +20,18 @@ def change(laws: Laws, node: n.Exists) -> n.Node | None:
     left, right = laws.change(node.left), laws.change(node.right)
     terms: list[n.Node] = []
     if left is not None:
-        careful = any(condition.raises for condition in node.conditions)
-        terms.append(replace(node, left=net(left) if careful else left, right=laws.new(node.right)))
+        terms.append(left_term(laws, node, left))
     if right is not None:
         ours, theirs, (mine, yours) = both_sides(laws, node, once(right))
         states = n.Equality(mine, yours)
         terms.append(n.Signed(n.Exists(ours, theirs, (*node.equalities, states), node.conditions, node.negated), mine))
-    return sum_of(laws, terms, node.outputs)
+    return sum_of(terms, node.outputs)
+
+
+def left_term(laws: Laws, node: n.Exists | n.Outer, left: n.Node) -> n.Node:
+    """The operator is linear on the left: δS in the place of S, against T@new."""
+    careful = any(condition.raises for condition in node.conditions)
+    return replace(node, left=net(left) if careful else left, right=laws.new(node.right))
 
 
 def both_sides(

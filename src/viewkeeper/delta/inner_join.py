@@ -25,7 +25,7 @@ def change(laws: Laws, node: n.Join) -> n.Node | None:
         before = tuple(laws.new(other) for other in node.inputs[:index])
         after = tuple(laws.old(other) for other in node.inputs[index + 1 :])
         terms.append(n.Join((*before, changed, *after), node.equalities, plain))
-    total = sum_of(laws, terms, node.outputs)
+    total = sum_of(terms, node.outputs)
     if total is None or not careful:
         return total
     return n.Filter(net(total), conjunction(careful))

@@ -8,9 +8,6 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers, column
 from viewkeeper.algebra.types import Type
 
-Keys = tuple[tuple[Attribute, Attribute], ...]
-"""Pairs of a column of an expression and the column of the keys it is compared with."""
-
 
 class Laws:
     """What a law may ask for."""
@@ -67,7 +64,7 @@ def keys_of(change: n.Node, keys: Sequence[Attribute], names: Sequence[Attribute
     return n.Project(change, tuple((name, column(key)) for name, key in zip(names, keys, strict=True)))
 
 
-def sum_of(laws: Laws, terms: Sequence[n.Node], outputs: tuple[Attribute, ...]) -> n.Node | None:
+def sum_of(terms: Sequence[n.Node], outputs: tuple[Attribute, ...]) -> n.Node | None:
     """The union of the terms that are left, under the columns of the expression; None if there are none."""
     if not terms:
         return None

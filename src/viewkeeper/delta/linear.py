@@ -49,4 +49,4 @@ def generate(laws: Laws, node: n.Generate) -> n.Node | None:
 def union(laws: Laws, node: n.Union) -> n.Node | None:
     """δ(S ⊎ T) = δS ⊎ δT."""
     terms = [below for below in map(laws.change, node.inputs) if below is not None]
-    return sum_of(laws, terms, node.outputs)
+    return sum_of(terms, node.outputs)

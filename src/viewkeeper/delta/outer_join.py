@@ -7,12 +7,10 @@ S ⟗ T = (S ⟕ T)  ⊎  (T ▷ S) padded with NULLs, and its change is the cha
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Expression, column
-from viewkeeper.delta.exists import both_sides
-from viewkeeper.delta.laws import Laws, net, once, sum_of
+from viewkeeper.delta.exists import both_sides, left_term
+from viewkeeper.delta.laws import Laws, once, sum_of
 
 
 def change(laws: Laws, node: n.Outer) -> n.Node | None:
@@ -22,14 +20,13 @@ def change(laws: Laws, node: n.Outer) -> n.Node | None:
     left, right = laws.change(node.left), laws.change(node.right)
     terms: list[n.Node] = []
     if left is not None:
-        careful = any(condition.raises for condition in node.conditions)
-        terms.append(replace(node, left=net(left) if careful else left, right=laws.new(node.right)))
+        terms.append(left_term(laws, node, left))
     if right is not None:
         ours, theirs, (mine, yours) = both_sides(laws, node, once(right))
         padded = (*node.padded, (laws.numbers.like(yours, nullable=True), yours))
         joined = n.Outer(ours, theirs, (*node.equalities, n.Equality(mine, yours)), node.conditions, padded)
         terms.append(n.Signed(n.Project(joined, tuple((a, column(a)) for a in (*node.outputs, mine))), mine))
-    return sum_of(laws, terms, node.outputs)
+    return sum_of(terms, node.outputs)
 
 
 def as_union(laws: Laws, node: n.Outer) -> n.Node:

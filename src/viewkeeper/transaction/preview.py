@@ -17,7 +17,7 @@ def preview(tx: Transaction) -> dict[str, Change]:
     found = tx.changes()
     for change in found.values():
         _ = change.rows  # fetched now: the files of a preview do not stay
-    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    changed = tx.changed
     for relation in tx.alive():
         if relation.kind == VIEW and relation.id not in tx.created:
             node = virtual_query(relation).node

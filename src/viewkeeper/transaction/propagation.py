@@ -122,8 +122,7 @@ def _reaches(stored: dict[str, set[str]], key: str, reached: set[str]) -> bool:
 
 def has_views(tx: Transaction) -> bool:
     """Whether the transaction may change a stored view."""
-    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
-    return bool(affected(tx, {*changed, *tx.unfilled, *tx.refreshing}))
+    return bool(affected(tx, {*tx.changed, *tx.unfilled, *tx.refreshing}))
 
 
 def late(tx: Transaction, at: float) -> set[str]:
@@ -142,7 +141,7 @@ def propagate(tx: Transaction) -> list[Maintained]:
     """Works out the change of every view the transaction reaches, and joins it to the transaction."""
     tx.drop_derived()
     tx.settle()
-    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    changed = tx.changed
     if changed:
         tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
@@ -295,10 +294,7 @@ def _group_by(
         return NOT_REACHED
     fresh = replace(node, input=n.Restrict(after, change, pairs) if pairs else after)
     before: n.Node = n.Restrict(stored, change, pairs) if pairs else stored
-    plus, minus = lowering.lower(fresh), lowering.lower(n.Negate(before))
-    added = plus.frame.selectExpr(*plus.columns, f"CAST(1 AS BIGINT) AS {WEIGHT}")
-    frame = tx.store.engine.union([added, minus.frame.selectExpr(*minus.columns)])
-    _join_change(tx, relation, Lowered(frame, node.outputs, weighted=True), check=False)
+    _join_change(tx, relation, lowering.lower(_less(fresh, before)), check=False)
     return choice
 
 
@@ -323,15 +319,14 @@ def _prefix(
 
 def recompute(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader) -> None:
     """V@new − V@old, with V@new computed from its inputs and V@old as stored."""
-    engine = tx.store.engine
-    lowering = Lowering(engine, reader)
-    after = lowering.lower(n.at(node, n.NEW))
-    frames = [after.frame.selectExpr(*after.columns, f"CAST(1 AS BIGINT) AS {WEIGHT}")]
     stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
-    before = lowering.lower(n.Negate(stored))
-    if not before.empty:
-        frames.append(before.frame.selectExpr(*before.columns))
-    _join_change(tx, relation, Lowered(engine.union(frames), node.outputs, weighted=True), check=False)
+    difference = Lowering(tx.store.engine, reader).lower(_less(n.at(node, n.NEW), stored))
+    _join_change(tx, relation, difference, check=False)
+
+
+def _less(after: n.Node, before: n.Node) -> n.Node:
+    """after − before, as a change."""
+    return n.Union((after, n.Negate(before)), after.outputs)
 
 
 # for views that store nothing ---------------------------------------------------------------------------
@@ -351,13 +346,10 @@ def net_difference(
     store: Store, relation: Relation, node: n.Node, before: n.Node | None, reader: StateReader
 ) -> pa.Table:
     """What one query gives in the new state less what another gave in the old one."""
-    lowering = Lowering(store.engine, reader)
-    after = lowering.lower(n.at(node, n.NEW))
-    frames = [after.frame.selectExpr(*after.columns, f"CAST(1 AS BIGINT) AS {WEIGHT}")]
-    if before is not None:
-        gone = lowering.lower(n.Negate(n.at(before, n.OLD)))
-        frames.append(gone.frame.selectExpr(*gone.columns))
-    return _collected(store, relation, Lowered(store.engine.union(frames), node.outputs, weighted=True))
+    after = n.at(node, n.NEW)
+    none = n.Rows(node.outputs, ())
+    difference = _less(after, n.at(before, n.OLD) if before is not None else none)
+    return _collected(store, relation, Lowering(store.engine, reader).lower(difference))
 
 
 def _collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:

@@ -271,6 +271,11 @@ class Transaction:
         store.storage.delete(file.path for file in pending.staged)
         pending.staged = written
 
+    @property
+    def changed(self) -> set[str]:
+        """The ids of the relations it has changed so far."""
+        return {key for key, pending in self.pending.items() if not pending.is_empty}
+
     def drop_derived(self) -> None:
         """Forgets the changes of views, so that they can be worked out again."""
         for key in self.derived:

@@ -256,14 +256,20 @@ def _replace(tx: Transaction, relation: Relation, definition: Definition, made: 
     if not same:
         tx.drop(relation)
         _create(tx, relation.name, definition, made)
-    elif definition.kind == VIEW:
-        tx.defined[relation.id] = definition
-        _reread(tx, relation.id)
     else:
-        parts = _split(tx, made.node, definition.refresh)
-        tx.defined[relation.id] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
-        _stored(tx, tx.by_id(relation.id))
+        _redefine(tx, relation.id, definition, made)
     _drop_unused(tx, before)
+
+
+def _redefine(tx: Transaction, key: str, definition: Definition, made: _Made) -> None:
+    """The same relation under another definition; a stored one is filled anew, over a virtual one all is read again."""
+    if definition.kind == VIEW:
+        tx.defined[key] = definition
+        _reread(tx, key)
+        return
+    parts = _split(tx, made.node, definition.refresh)
+    tx.defined[key] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
+    _stored(tx, tx.by_id(key))
 
 
 def _reread(tx: Transaction, key: str) -> None:
@@ -274,13 +280,7 @@ def _reread(tx: Transaction, key: str) -> None:
         made = _define(tx, whole, whole, user.definition.names, user.name)
         definition = replace(user.definition, query=to_json(made.node), uses=made.uses)
         before = _hidden(user)
-        if user.kind == VIEW:
-            tx.defined[user.id] = definition
-            _reread(tx, user.id)
-        else:
-            parts = _split(tx, made.node, definition.refresh)
-            tx.defined[user.id] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
-            _stored(tx, tx.by_id(user.id))
+        _redefine(tx, user.id, definition, made)
         _drop_unused(tx, before)
 
 
@@ -392,7 +392,7 @@ def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) ->
 
 def stale(tx: Transaction) -> set[str]:
     """The materialized views that will change when the transaction commits: until then they are computed."""
-    changed = {key for key, pending in tx.pending.items() if not pending.is_empty}
+    changed = tx.changed
     if not changed and not tx.unfilled:
         return set()
     reached = [relation for level in affected(tx, {*changed, *tx.unfilled}) for relation in level]
