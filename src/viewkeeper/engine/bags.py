@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import functions as F
-
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import quote
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.maps import as_entries, from_entries, hidden
 
@@ -21,8 +20,8 @@ def consolidated(frame: Frame, schema: Schema, *, guarded: bool = False) -> Fram
     total = grouped(frame, schema, (), {WEIGHT: "sum"})
     if guarded:
         shown = [f"{hidden(quote(c.name), c.type, '_vk_total <> 0')} AS {quote(c.name)}" for c in schema]
-        total = total.selectExpr(*shown, "_vk_total")
-    return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}")
+        total = total.select(*listed(*shown, "_vk_total"))
+    return total.filter(parsed("_vk_total <> 0")).select(*listed(*names, f"_vk_total AS {WEIGHT}"))
 
 
 def grouped(frame: Frame, schema: Schema, more: Sequence[str], aggregate: dict[str, str]) -> Frame:
@@ -30,11 +29,11 @@ def grouped(frame: Frame, schema: Schema, more: Sequence[str], aggregate: dict[s
     names = [quote(name) for name in schema.names]
     if any(column.type.has_map() for column in schema):
         texts = [f"{as_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
-        frame = frame.selectExpr(*texts, *more, *aggregate)
+        frame = frame.select(*listed(*texts, *more, *aggregate))
     total = frame.groupBy(*names, *more).agg(aggregate).toDF(*schema.names, *more, "_vk_total")
     if any(column.type.has_map() for column in schema):
         texts = [f"{from_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
-        total = total.selectExpr(*texts, *more, "_vk_total")
+        total = total.select(*listed(*texts, *more, "_vk_total"))
     return total
 
 
@@ -44,10 +43,10 @@ def grouped_sums(frame: Frame, schema: Schema, names: Sequence[str]) -> Frame:
     has_maps = any(column.type.has_map() for column in schema)
     if has_maps:
         texts = [f"{as_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
-        frame = frame.selectExpr(*texts, *names)
-    sums = [F.expr(f"sum({name})").alias(name.replace("_vk_", "_vk_s")) for name in names]
+        frame = frame.select(*listed(*texts, *names))
+    sums = [parsed(f"sum({name})").alias(name.replace("_vk_", "_vk_s")) for name in names]
     total = frame.groupBy(*labels).agg(*sums)
     if has_maps:
         texts = [f"{from_entries(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema]
-        total = total.selectExpr(*texts, *[name.replace("_vk_", "_vk_s") for name in names])
+        total = total.select(*listed(*texts, *[name.replace("_vk_", "_vk_s") for name in names]))
     return total

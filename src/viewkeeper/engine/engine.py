@@ -25,6 +25,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote, type_of_arrow
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
 from viewkeeper.engine.local import fetched, local_frame
@@ -44,8 +45,20 @@ DIRECT = 1_000
 
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, not printed twice
 
+PAGE_ROWS = 1_000
+"""Rows of a page: the least of a column that is decoded for one key."""
+
+DICTIONARY_BYTES = 65_536
+"""What a dictionary of a column may take; it is read whole for one key, so columns of many values have none."""
+
 SORT_ROWS = 8_000_000
 """Sail sorts in memory: so many rows at a time."""
+
+_PAGE_OPTIONS = {
+    "sail": ("data_page_row_count_limit", "dictionary_page_size_limit"),
+    "spark": ("parquet.page.row.count.limit", "parquet.dictionary.page.size"),
+}
+"""What the engines call the rows of a page and the size of a dictionary."""
 
 _sessions: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 _lock = threading.Lock()
@@ -220,7 +233,7 @@ class Engine:
         condition = " AND ".join(
             f"{quote(column.name)} <=> {quote(key.name)}" for column, key in zip(schema, renamed, strict=True)
         )
-        return frame.join(F.broadcast(right), F.expr(condition), "left_semi")
+        return frame.join(F.broadcast(right), parsed(condition), "left_semi")
 
     def union(self, frames: Sequence[Frame]) -> Frame:
         """All rows of frames with the same columns, balanced so that plans stay shallow."""
@@ -259,7 +272,8 @@ class Engine:
         cannot read files together whose embedded Arrow schemas spell a map or a time zone differently, so it embeds
         none.
         """
-        writer = frame.write
+        page_rows, dictionary = _PAGE_OPTIONS[self.kind]
+        writer = frame.write.option(page_rows, str(PAGE_ROWS)).option(dictionary, str(DICTIONARY_BYTES))
         if self.kind == "sail":
             writer = writer.option("skip_arrow_metadata", "true")
             if any(word in kind for _, kind in self.columns(frame) for word in ("double", "float")):
@@ -282,7 +296,7 @@ class Engine:
         cuts: list[Any] = []
         if comparable is not None:
             sample = frame.sample(min(1.0, 60.0 * parts / max(rows, 1)), 7)
-            drawn = self.collect(sample.selectExpr(f"{comparable} AS _vk_cut"))["_vk_cut"].drop_null().to_pylist()
+            drawn = self.collect(sample.select(*listed(f"{comparable} AS _vk_cut")))["_vk_cut"].drop_null().to_pylist()
             cuts = _cuts(drawn, parts)
         columns = [F.col("_vk_part"), *(F.col(quote(name)) for name in flat)]
         slices = -(-rows // SORT_ROWS) if self.kind == "sail" else 1
@@ -291,8 +305,8 @@ class Engine:
             below, within, above = cuts[:start], cuts[start : start + step - 1], cuts[start + step - 1 :]
             piece = frame
             if comparable is not None and (below or above):
-                piece = frame.filter(_between(F.expr(comparable), below[-1:], above[:1]))
-            part = _cut_tree(F.expr(comparable), within, start) if comparable is not None else F.lit(0)
+                piece = frame.filter(_between(parsed(comparable), below[-1:], above[:1]))
+            part = _cut_tree(parsed(comparable), within, start) if comparable is not None else F.lit(0)
             ranged = piece.withColumn("_vk_part", part).sort(*columns)
             self.write(ranged, f"{path}/{start:06d}", partition="_vk_part")
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.rows import filter_rows, row_tuples, signed
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, keys_of
 from viewkeeper.engine.lowering import Lowering
@@ -98,7 +98,7 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
     """(γ@old ⋉ K) ⊕ Σ(δS). Beside an extremum stand the stored, the inserted and the deleted one by themselves."""
     names = [*dict.fromkeys([*(g.label for g in node.groups), *(c.argument.label for c in node.calls if c.argument)])]
     copies = f"explode(array_repeat(CAST(signum({WEIGHT}) AS BIGINT), CAST(abs({WEIGHT}) AS INT))) AS _vk_w"
-    single = below.frame.selectExpr(*names, copies)
+    single = below.frame.select(*listed(*names, copies))
     changed = [f"{g.label} AS {out.label}" for g, out in zip(node.groups, layout.groups, strict=True)]
     held = list(changed)
     sums = []
@@ -107,7 +107,7 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
         changed.append(f"{_gain(call)} AS {new.label}")
         held.append(f"{f'CAST({old} AS {_wide(call)})' if call.function == 'sum' else old} AS {new.label}")
         total = f"sum({new.label})" if index not in layout.extrema else _best(call, new)
-        sums.append(F.expr(total).alias(new.label))
+        sums.append(parsed(total).alias(new.label))
         if index in layout.extrema and call.argument is not None:
             stored, inserted, deleted = layout.extrema[index]
             none = f"CAST(NULL AS {call.output.type.ddl})"
@@ -115,15 +115,15 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
             changed += [f"CASE WHEN _vk_w > 0 THEN {call.argument.label} END AS {inserted.label}"]
             changed += [f"CASE WHEN _vk_w < 0 THEN {call.argument.label} END AS {deleted.label}"]
             held += [f"{old} AS {stored.label}", f"{none} AS {inserted.label}", f"{none} AS {deleted.label}"]
-            sums += [F.expr(_best(call, a)).alias(a.label) for a in layout.extrema[index]]
-    frames = [single.selectExpr(*changed, f"CAST(1 AS BIGINT) AS {layout.touched.label}")]
+            sums += [parsed(_best(call, a)).alias(a.label) for a in layout.extrema[index]]
+    frames = [single.select(*listed(*changed, f"CAST(1 AS BIGINT) AS {layout.touched.label}"))]
     if not before.empty:
-        frames.append(before.frame.selectExpr(*held, f"CAST(0 AS BIGINT) AS {layout.touched.label}"))
-    sums.append(F.expr(f"sum({layout.touched.label})").alias(layout.touched.label))
+        frames.append(before.frame.select(*listed(*held, f"CAST(0 AS BIGINT) AS {layout.touched.label}")))
+    sums.append(parsed(f"sum({layout.touched.label})").alias(layout.touched.label))
     rows = lowering.engine.union(frames)
     labels = [group.label for group in layout.groups]
     total = rows.groupBy(*labels).agg(*sums) if labels else rows.agg(*sums)
-    return total.filter(f"{layout.touched.label} > 0").selectExpr(*[a.label for a in layout.outputs])
+    return total.filter(parsed(f"{layout.touched.label} > 0")).select(*listed(*[a.label for a in layout.outputs]))
 
 
 def _best(call: n.Call, attribute: Attribute) -> str:

@@ -1,32 +1,33 @@
-"""Key values as engine text, where a few of them are better written than joined."""
+"""Key values as literals, where a few of them are better written than joined."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type, quote
+from viewkeeper.engine.columns import typed
 
 FEW = 20
 """Engines prune by lists of literals up to about this length."""
 
 
-def literal(value: Any, kind: Type) -> str | None:
-    """A value as a typed literal; None where its spelling would not be exact in every engine."""
-    if value is None:
-        return f"CAST(NULL AS {kind.ddl})"
-    if kind.is_integer or kind.name == "boolean":
-        return f"CAST({str(value).lower()} AS {kind.ddl})" if value != -(1 << 63) else None
-    if isinstance(value, decimal.Decimal):
-        return f"CAST('{value:f}' AS {kind.ddl})"
+def literal(value: Any, kind: Type) -> Any | None:
+    """A value as a typed literal; None where it would not be exact in every engine."""
+    if kind.is_integer or kind.name == "boolean" or isinstance(value, decimal.Decimal):
+        return typed(value, kind)
     if kind.name == "date" and isinstance(value, dt.date):
-        return f"DATE'{value.isoformat()}'"
-    if kind.name == "string" and value.isascii() and value.isprintable() and not set("'\\\\{}$") & set(value):
-        return f"'{value}'"
+        return typed(value, kind)
+    if kind.name == "string" and value.isascii() and value.isprintable():
+        return typed(value, kind)
     return None
 
 
@@ -37,22 +38,28 @@ def distinct_column(keys: pa.Table) -> pa.Table:
     return pa.table([keys.column(0).unique()], names=keys.column_names[:1])
 
 
-def literal_filter(keys: pa.Table, schema: Schema) -> str | None:
-    """A condition that holds for rows with one of a few keys; None if they are many or cannot be spelled."""
+def literal_filter(keys: pa.Table, schema: Schema) -> Any | None:
+    """A condition that holds for rows with one of a few keys; None if they are many or have no literals."""
     if not 0 < keys.num_rows <= FEW:
         return None
-    names = [quote(name) for name in schema.names]
-    rows: list[list[str]] = []
+    names = [F.col(quote(name)) for name in schema.names]
+    rows: list[list[Any]] = []
     for row in zip(*(column.to_pylist() for column in keys.columns), strict=True):
-        spelled = [literal(value, column.type) for value, column in zip(row, schema, strict=True)]
-        if any(text is None for text in spelled) or any(value is None for value in row):
+        if any(value is None for value in row):
             return None
-        rows.append([str(text) for text in spelled])
+        found = [literal(value, column.type) for value, column in zip(row, schema, strict=True)]
+        if any(value is None for value in found):
+            return None
+        rows.append(found)
+    first = names[0].isin(*[row[0] for row in rows])
     if len(names) == 1:
-        return f"{names[0]} IN ({', '.join(text for (text,) in rows)})"
-    tests = [" AND ".join(f"{name} = {text}" for name, text in zip(names, row, strict=True)) for row in rows]
-    first = f"{names[0]} IN ({', '.join(dict.fromkeys(row[0] for row in rows))})"
-    return f"{first} AND ({' OR '.join(f'({test})' for test in tests)})"
+        return first
+    tests = [_all(name == value for name, value in zip(names, row, strict=True)) for row in rows]
+    return first & functools.reduce(operator.or_, tests)
+
+
+def _all(tests: Iterable[Any]) -> Any:
+    return functools.reduce(operator.and_, tests)
 
 
 def cut_expression(name: str, kind: Type) -> str | None:

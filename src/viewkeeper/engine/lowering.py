@@ -18,6 +18,7 @@ from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import (
     Binding,
@@ -100,7 +101,7 @@ class Lowering:
         texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
         if not texts:
             texts = ["1 AS _vk_one"]
-        frame = below.frame.selectExpr(*texts, *([WEIGHT] if below.weighted else []))
+        frame = below.frame.select(*listed(*texts, *([WEIGHT] if below.weighted else [])))
         known, wide = (all_renamed(tables, passed) for tables in (below.known, below.wide))
         return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide)
 
@@ -111,7 +112,7 @@ class Lowering:
             known = tuple(rows_that_may_pass(table, below.outputs, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
-        return replace(below, frame=below.frame.filter(node.condition.sql), known=known, wide=below.keys)
+        return replace(below, frame=below.frame.filter(parsed(node.condition.sql)), known=known, wide=below.keys)
 
     def _union(self, node: n.Union, binding: Binding | None) -> Lowered:
         parts: list[Lowered] = []
@@ -126,7 +127,7 @@ class Lowering:
         for part in there:
             names = [f"{a.label} AS {out.label}" for a, out in zip(part.outputs, node.outputs, strict=True)]
             weight = [WEIGHT if part.weighted else f"CAST(1 AS BIGINT) AS {WEIGHT}"] if weighted else []
-            frames.append(part.frame.selectExpr(*names, *weight))
+            frames.append(part.frame.select(*listed(*names, *weight)))
         known: tuple[pa.Table, ...] = ()
         if len(there) == 1:
             pairs = list(zip(node.outputs, there[0].outputs, strict=True))
@@ -141,9 +142,9 @@ class Lowering:
         columns = below.columns
         if self.engine.kind == "sail" and any(isinstance(part, (n.Aggregate, n.Distinct)) for part in node.walk()):
             columns = [f"element_at(array({name}), 1) AS {name}" for name in columns]  # see _forgetful
-        frame = below.frame.selectExpr(*columns, f"{node.text.sql} AS {names}")
+        frame = below.frame.select(*listed(*columns, f"{node.text.sql} AS {names}"))
         labels = [attribute.label for attribute in node.outputs]
-        frame = frame.selectExpr(*labels, *([WEIGHT] if below.weighted else []))
+        frame = frame.select(*listed(*labels, *([WEIGHT] if below.weighted else [])))
         return replace(below, frame=frame, outputs=node.outputs)
 
     # joins ---------------------------------------------------------------------------------------
@@ -166,12 +167,12 @@ class Lowering:
             ready = [c for c in conditions if set(c.attributes) <= set(current.outputs)]
             conditions = [c for c in conditions if c not in ready]
             if ready:
-                current = replace(current, frame=current.frame.filter(conjunction(tuple(ready)).sql))
+                current = replace(current, frame=current.frame.filter(parsed(conjunction(tuple(ready)).sql)))
         rest = (*(same_text(e) for e in equalities), *conditions)
         if rest:
-            current = replace(current, frame=current.frame.filter(conjunction(rest).sql))
+            current = replace(current, frame=current.frame.filter(parsed(conjunction(rest).sql)))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
-        return replace(current, frame=current.frame.selectExpr(*columns), outputs=node.outputs)
+        return replace(current, frame=current.frame.select(*listed(*columns)), outputs=node.outputs)
 
     def _next_input(
         self, current: Lowered, waiting: list[n.Node], equalities: list[n.Equality]
@@ -226,8 +227,8 @@ class Lowering:
             ours = left.frame
             if self._mixed:
                 keys = [e.left if e.left in left.outputs else e.right for e in equalities if not e.null_safe]
-                ours = ours.filter(" AND ".join(f"{key.label} IS NOT NULL" for key in keys)) if keys else ours
-            frame = ours.join(right.frame, F.expr(condition), "inner")
+                ours = ours.filter(parsed(" AND ".join(f"{key.label} IS NOT NULL" for key in keys))) if keys else ours
+            frame = ours.join(right.frame, parsed(condition), "inner")
         else:
             frame = left.frame.crossJoin(right.frame)
         narrow = left.narrow or right.narrow
@@ -242,11 +243,11 @@ class Lowering:
             return self.nothing(node.outputs, weighted=left.weighted)
         right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
         condition = condition_text(node.equalities, node.conditions)
-        frame = left.frame.join(right.frame, F.expr(condition), "full" if node.full else "left")
+        frame = left.frame.join(right.frame, parsed(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
         weight = [WEIGHT] if left.weighted else []
-        frame = frame.selectExpr(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight)
+        frame = frame.select(*listed(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight))
         known, wide = ((), ()) if node.full else (left.known, left.wide)
         return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full, wide=wide)
 
@@ -257,7 +258,7 @@ class Lowering:
         right = self._partner(left, node.right, node.equalities)
         how = "left_anti" if node.negated else "left_semi"
         condition = condition_text(node.equalities, node.conditions)
-        return replace(left, frame=left.frame.join(right.frame, F.expr(condition), how))
+        return replace(left, frame=left.frame.join(right.frame, parsed(condition), how))
 
     def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
         """The right side of a join that keeps the left, read by the left side's keys where they are known."""
@@ -284,26 +285,26 @@ class Lowering:
             pairs = list(zip(node.outputs, side.outputs, strict=True))
             below = self.lower(side, binding.reduced(pairs) if binding else None)
             names = [f"{a.label} AS {out.label}" for out, a in pairs]
-            frames.append(below.frame.selectExpr(*names, *counts.split(", ")))
+            frames.append(below.frame.select(*listed(*names, *counts.split(", "))))
         labels = [a.label for a in node.outputs]
-        sums = [F.expr("sum(_vk_a)").alias("_vk_l"), F.expr("sum(_vk_b)").alias("_vk_r")]
+        sums = [parsed("sum(_vk_a)").alias("_vk_l"), parsed("sum(_vk_b)").alias("_vk_r")]
         total = self.engine.union(frames).groupBy(*labels).agg(*sums)
-        total = total.selectExpr(*labels, f"CAST({copies} AS INT) AS _vk_n").filter("_vk_n > 0")
+        total = total.select(*listed(*labels, f"CAST({copies} AS INT) AS _vk_n")).filter(parsed("_vk_n > 0"))
         shown = [forgetful(a, "_vk_n > 0") for a in node.outputs]
-        frame = total.selectExpr(*shown, "explode(array_repeat(1, _vk_n)) AS _vk_copy").selectExpr(*labels)
+        frame = total.select(*listed(*shown, "explode(array_repeat(1, _vk_n)) AS _vk_copy")).select(*listed(*labels))
         return Lowered(frame, node.outputs)
 
     # by group, partition, order --------------------------------------------------------------------
 
     def _aggregate(self, node: n.Aggregate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.groups) if binding else None)
-        calls = [F.expr(call_text(call)).alias(call.output.label) for call in node.calls]
+        calls = [parsed(call_text(call)).alias(call.output.label) for call in node.calls]
         labels = [a.label for a in node.groups]
         if calls:
             frame = below.frame.groupBy(*labels).agg(*calls) if labels else below.frame.agg(*calls)
         else:
             frame = below.frame.select(*labels).distinct()
-        frame = frame.selectExpr(*[a.label for a in node.outputs])
+        frame = frame.select(*listed(*[a.label for a in node.outputs]))
         pairs = [(a, a) for a in node.groups]
         known, wide = (all_renamed(tables, pairs) for tables in (below.known, below.wide))
         return Lowered(frame, node.outputs, False, known, below.narrow, wide=wide)
@@ -318,7 +319,7 @@ class Lowering:
             numbers = call.text.sql.lower() == "row_number()"  # the frame it has anyway, which any type of key can have
             over = window_text(node.partition, keys, ROWS_SO_FAR if numbers else call.frame)
             texts.append(f"{call.text.sql} OVER ({over}) AS {call.output.label}")
-        return replace(below, frame=below.frame.selectExpr(*below.columns, *texts), outputs=node.outputs)
+        return replace(below, frame=below.frame.select(*listed(*below.columns, *texts)), outputs=node.outputs)
 
     def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
@@ -331,10 +332,10 @@ class Lowering:
                 frame = frame.limit(node.limit)
             return replace(below, frame=frame)
         number = f"row_number() OVER ({window_text(node.partition, keys, ROWS_SO_FAR)}) AS _vk_rank"
-        frame = below.frame.selectExpr(*below.columns, number).filter(f"_vk_rank > {node.offset}")
+        frame = below.frame.select(*listed(*below.columns, number)).filter(parsed(f"_vk_rank > {node.offset}"))
         if node.limit is not None:
-            frame = frame.filter(f"_vk_rank <= {node.offset + node.limit}")
-        return replace(below, frame=frame.selectExpr(*below.columns))
+            frame = frame.filter(parsed(f"_vk_rank <= {node.offset + node.limit}"))
+        return replace(below, frame=frame.select(*listed(*below.columns)))
 
     # changes -------------------------------------------------------------------------------------
 
@@ -342,7 +343,7 @@ class Lowering:
         below = self.lower(node.input, binding)
         labels = [a.label for a in below.outputs]
         weight = f"-{WEIGHT}" if below.weighted else "CAST(-1 AS BIGINT)"
-        return replace(below, frame=below.frame.selectExpr(*labels, f"{weight} AS {WEIGHT}"), weighted=True)
+        return replace(below, frame=below.frame.select(*listed(*labels, f"{weight} AS {WEIGHT}")), weighted=True)
 
     def _net(self, node: n.Net, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
@@ -369,9 +370,9 @@ class Lowering:
         if not node.on:
             return below
         names = [f"{theirs.label} AS _vk_k{i}" for i, (_, theirs) in enumerate(node.on)]
-        right = keys.frame.selectExpr(*names).distinct()
+        right = keys.frame.select(*listed(*names)).distinct()
         condition = " AND ".join(f"{mine.label} <=> _vk_k{i}" for i, (mine, _) in enumerate(node.on))
-        frame = below.frame.join(F.broadcast(right), F.expr(condition), "left_semi")
+        frame = below.frame.join(F.broadcast(right), parsed(condition), "left_semi")
         known = (*below.known, given.table) if given is not None else below.known
         return replace(below, frame=frame, known=known, narrow=True)
 
@@ -383,23 +384,25 @@ class Lowering:
         theirs = [f"{a.label} AS {label}" for a, label in zip(change.outputs, labels, strict=True)]
         frames = []
         if not before.empty:
-            frames.append(before.frame.selectExpr(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n"))
+            frames.append(
+                before.frame.select(*listed(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n"))
+            )
         if not change.empty:
-            frames.append(change.frame.selectExpr(*theirs, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n"))
+            frames.append(change.frame.select(*listed(*theirs, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n")))
         if not frames:
             return self.nothing(node.outputs)
         schema = _schema(before.outputs)
         total = grouped_sums(self.engine.union(frames), schema, ("_vk_o", "_vk_n"))
         copies = "concat(array_repeat(0, CAST(_vk_so AS INT)), array_repeat(1, CAST(greatest(_vk_sn, 0) AS INT)))"
         shown = [forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
-        frame = total.selectExpr(*shown, f"explode({copies}) AS {node.state.label}")
+        frame = total.select(*listed(*shown, f"explode({copies}) AS {node.state.label}"))
         return Lowered(frame, node.outputs, False, common(before, change), True)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
         labels = [a.label for a in node.outputs]
         weight = f"CASE WHEN {node.state.label} = 1 THEN CAST(1 AS BIGINT) ELSE CAST(-1 AS BIGINT) END AS {WEIGHT}"
-        frame = below.frame.selectExpr(*labels, weight)
+        frame = below.frame.select(*listed(*labels, weight))
         return Lowered(frame, node.outputs, True, below.known, True, below.empty, below.wide)
 
     # help ----------------------------------------------------------------------------------------

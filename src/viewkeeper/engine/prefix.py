@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.bags import grouped_sums
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
@@ -74,50 +74,58 @@ def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered
     assert node.limit is not None
     most, least = node.limit, node.limit // 2
     labels = [a.label for a in node.outputs]
-    frames = [change.frame.selectExpr(*labels, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n")]
+    frames = [change.frame.select(*listed(*labels, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n"))]
     if not before.empty:
-        frames.append(before.frame.selectExpr(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n"))
+        frames.append(before.frame.select(*listed(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n")))
     schema = Schema(tuple(Column(a.label, a.type) for a in node.outputs))
     rows = grouped_sums(lowering.engine.union(frames), schema, ("_vk_o", "_vk_n"))
     keys = [*node.order, *whole_row(node.outputs, node.partition, node.order)]
     ordered = window_text(node.partition, keys, ROWS_SO_FAR)
     all_rows = window_text(node.partition, [], "")
-    placed = rows.selectExpr(*labels, "_vk_so", "_vk_sn", f"row_number() OVER ({ordered}) AS _vk_at")
-    bounded = placed.selectExpr(
-        *labels,
-        "_vk_so",
-        "_vk_sn",
-        "_vk_at",
-        f"max(CASE WHEN _vk_so > 0 THEN _vk_at END) OVER ({all_rows}) AS _vk_last",
-        f"sum(_vk_so) OVER ({all_rows}) AS _vk_held",
+    placed = rows.select(*listed(*labels, "_vk_so", "_vk_sn", f"row_number() OVER ({ordered}) AS _vk_at"))
+    bounded = placed.select(
+        *listed(
+            *labels,
+            "_vk_so",
+            "_vk_sn",
+            "_vk_at",
+            f"max(CASE WHEN _vk_so > 0 THEN _vk_at END) OVER ({all_rows}) AS _vk_last",
+            f"sum(_vk_so) OVER ({all_rows}) AS _vk_held",
+        )
     )
     valid = f"_vk_held < {least} OR _vk_at <= _vk_last"
-    counted = bounded.selectExpr(
-        *labels,
-        "_vk_so",
-        "_vk_at",
-        "_vk_held",
-        f"CASE WHEN ({valid}) AND _vk_sn > 0 THEN _vk_sn ELSE CAST(0 AS BIGINT) END AS _vk_v",
+    counted = bounded.select(
+        *listed(
+            *labels,
+            "_vk_so",
+            "_vk_at",
+            "_vk_held",
+            f"CASE WHEN ({valid}) AND _vk_sn > 0 THEN _vk_sn ELSE CAST(0 AS BIGINT) END AS _vk_v",
+        )
     )
     partition = f"PARTITION BY {', '.join(a.label for a in node.partition)} " if node.partition else ""
     running = f"{partition}ORDER BY _vk_at {ROWS_SO_FAR}"
-    summed = counted.selectExpr(
-        *labels,
-        "_vk_so",
-        "_vk_v",
-        "_vk_held",
-        f"sum(_vk_v) OVER ({running}) AS _vk_upto",
-        f"sum(_vk_v) OVER ({all_rows}) AS _vk_left",
+    summed = counted.select(
+        *listed(
+            *labels,
+            "_vk_so",
+            "_vk_v",
+            "_vk_held",
+            f"sum(_vk_v) OVER ({running}) AS _vk_upto",
+            f"sum(_vk_v) OVER ({all_rows}) AS _vk_left",
+        )
     )
     room = f"({most} - (_vk_upto - _vk_v))"
-    final = summed.selectExpr(
-        *labels,
-        f"_vk_so AS {layout.was.label}",
-        f"CASE WHEN {room} <= 0 THEN CAST(0 AS BIGINT) WHEN {room} < _vk_v THEN CAST({room} AS BIGINT) "
-        f"ELSE _vk_v END AS {layout.will.label}",
-        f"(_vk_held >= {least} AND _vk_left < {least}) AS {layout.again.label}",
+    final = summed.select(
+        *listed(
+            *labels,
+            f"_vk_so AS {layout.was.label}",
+            f"CASE WHEN {room} <= 0 THEN CAST(0 AS BIGINT) WHEN {room} < _vk_v THEN CAST({room} AS BIGINT) "
+            f"ELSE _vk_v END AS {layout.will.label}",
+            f"(_vk_held >= {least} AND _vk_left < {least}) AS {layout.again.label}",
+        )
     )
-    return final.filter(F.expr(f"{layout.was.label} <> {layout.will.label} OR {layout.again.label}"))
+    return final.filter(parsed(f"{layout.was.label} <> {layout.will.label} OR {layout.again.label}"))
 
 
 def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table, source: n.Node) -> Moved:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.types import Type
+from viewkeeper.engine.columns import parsed
 from viewkeeper.engine.maps import hidden
 
 ROWS_SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
@@ -84,7 +83,7 @@ def _comparable(attribute: Attribute) -> str:
 
 def sort_column(key: n.Order) -> Any:
     """A sort key as a column."""
-    column = F.expr(_comparable(key.attribute))
+    column = parsed(_comparable(key.attribute))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

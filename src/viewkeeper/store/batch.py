@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
-from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.engine import DICTIONARY_BYTES, PAGE_ROWS, Engine, Frame
 from viewkeeper.engine.problems import ASK_DOCTOR, UNREADABLE
 from viewkeeper.errors import StorageError
 from viewkeeper.store.bounds import measure
@@ -67,7 +67,16 @@ class BatchWriter:
     def _parquet(self, rows: pa.Table) -> pa.Buffer:
         """Rows as a Parquet file, without an embedded Arrow schema, which Sail cannot merge with other writers'."""
         sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink, compression="zstd", write_statistics=_measured(self.schema), store_schema=False)
+        pq.write_table(
+            rows,
+            sink,
+            compression="zstd",
+            write_statistics=_measured(self.schema),
+            store_schema=False,
+            write_page_index=True,
+            max_rows_per_page=PAGE_ROWS,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+        )
         return sink.getvalue()
 
     def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:

@@ -14,6 +14,7 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
@@ -105,7 +106,7 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     if scan.files:
         frame = stored_frame(engine, storage, scan.files, schema)
         if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
-            frame = frame.filter(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}")
+            frame = frame.filter(parsed(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}"))
         frames.append(frame.drop(EPOCH))
     if scan.has_rows or not frames:
         rows = scan.rows if scan.rows is not None else schema.signed_arrow.empty_table()
@@ -132,5 +133,5 @@ def plain_frame(engine: Engine, storage: Storage, scan: Scan, *, guarded: bool) 
     ):  # Sail takes grouping columns for a key, also of rows that are repeated: hidden they are none
         frame = consolidated(frame, scan.source.schema, guarded=guarded or repeats)
     if repeats:
-        frame = frame.selectExpr(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy")
-    return frame.selectExpr(*names)
+        frame = frame.select(*listed(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"))
+    return frame.select(*listed(*names))

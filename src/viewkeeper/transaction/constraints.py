@@ -17,6 +17,7 @@ from viewkeeper.algebra.rows import row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.errors import ConstraintViolation, TypeMismatch
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import Source, pick, signed_frame
@@ -81,12 +82,12 @@ def check_files(tx: Transaction, relation: Relation, files: Sequence[DataFile]) 
     staged = Source(schema, (), tx.state.epoch, tuple(files))
     for column in schema:
         if not column.nullable and any(column.name not in file.bounds for file in files):
-            frame = signed_frame(engine, storage, pick(staged)).filter(f"{quote(column.name)} IS NULL")
+            frame = signed_frame(engine, storage, pick(staged)).filter(parsed(f"{quote(column.name)} IS NULL"))
             if engine.collect(frame.limit(1)).num_rows:
                 raise _null(relation, column.name)
         if column.type.length is not None:
             frame = signed_frame(engine, storage, pick(staged)).filter(
-                f"length({quote(column.name)}) > {column.type.length}"
+                parsed(f"length({quote(column.name)}) > {column.type.length}")
             )
             found = engine.collect(frame.select(quote(column.name)).limit(1))
             if found.num_rows:
@@ -111,13 +112,13 @@ def _check_key_of_files(tx: Transaction, relation: Relation, key: Key, files: Se
     names = [quote(name) for name in key.columns]
     before = signed_frame(engine, storage, tx.scan(relation, ranges=_span(key, files)))
     change = signed_frame(engine, storage, pick(Source(relation.schema, (), tx.state.epoch, tuple(files))))
-    frame = engine.union([before.selectExpr("*", "0 AS _vk_new"), change.selectExpr("*", "1 AS _vk_new")])
+    frame = engine.union([before.select(*listed("*", "0 AS _vk_new")), change.select(*listed("*", "1 AS _vk_new"))])
     if not key.primary:
-        frame = frame.filter(" AND ".join(f"{name} IS NOT NULL" for name in names))
+        frame = frame.filter(parsed(" AND ".join(f"{name} IS NOT NULL" for name in names)))
     total = frame.groupBy(*names).agg({WEIGHT: "sum", "_vk_new": "max"})
-    total = total.selectExpr(*names, f"`sum({WEIGHT})` AS _vk_total", "`max(_vk_new)` AS _vk_touched")
+    total = total.select(*listed(*names, f"`sum({WEIGHT})` AS _vk_total", "`max(_vk_new)` AS _vk_touched"))
     # of the other keys only some files were picked, so their sums say nothing
-    broken = engine.collect(total.filter("_vk_total > 1 AND _vk_touched = 1").limit(1))
+    broken = engine.collect(total.filter(parsed("_vk_total > 1 AND _vk_touched = 1")).limit(1))
     if broken.num_rows:
         raise _duplicate(relation, key, row_tuples(broken.select(list(key.columns)))[0])
 

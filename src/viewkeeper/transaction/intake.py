@@ -17,6 +17,7 @@ from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import INTEGERS, Type, parse_type, quote
 from viewkeeper.algebra.values import rows_to_arrow
+from viewkeeper.engine.columns import listed
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import NotFound, TypeMismatch
 from viewkeeper.store.state import Relation
@@ -103,7 +104,7 @@ def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone
         elif known.ddl != column.type.ddl:
             alike = False
         expressions.append(f"{source} AS {quote(column.name)}")
-    selected = frame.selectExpr(*expressions)
+    selected = frame.select(*listed(*expressions))
     return selected if alike else engine.in_python(selected, _cast_batches(schema, relation, zone), schema.ddl)
 
 
@@ -134,7 +135,9 @@ def canonical_frame(engine: Engine, frame: Frame, schema: Schema, *extra: str) -
     if any(c.type.is_nested and any(p.is_float or p.name == "map" for p in c.type.parts()) for c in schema):
         more = "".join(f", {name} bigint" for name in extra)
         return engine.in_python(frame, canonical_batches(schema), schema.ddl + more)
-    return frame.selectExpr(*[f"{_canonical_text(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema], *extra)
+    return frame.select(
+        *listed(*[f"{_canonical_text(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema], *extra)
+    )
 
 
 def canonical_batches(schema: Schema) -> Any:
@@ -160,7 +163,7 @@ def frame_by_name(engine: Engine, frame: Frame, relation: Relation) -> Frame:
         f"CAST(NULL AS {column.type.ddl}) AS {quote(column.name)}" if index is None else quote(given[index])
         for index, column in zip(order, relation.schema, strict=True)
     ]
-    return frame.selectExpr(*picked)
+    return frame.select(*listed(*picked))
 
 
 def _text_expression(source: str, column: Column, relation: str) -> str:
@@ -193,7 +196,7 @@ def _canonical_text(expression: str, kind: Type) -> str:
 
 def signed_expression(frame: Frame, weight: int) -> Frame:
     """Plain rows with one weight for all."""
-    return frame.selectExpr("*", f"CAST({weight} AS BIGINT) AS {WEIGHT}")
+    return frame.select(*listed("*", f"CAST({weight} AS BIGINT) AS {WEIGHT}"))
 
 
 # scratch ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, 
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.engine.bags import consolidated, grouped
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
@@ -142,7 +143,7 @@ def _branch(
         left, right = right, left
     join = "JOIN" if kind == "matched" else "LEFT ANTI JOIN"
     query = f"SELECT {', '.join(columns)} FROM {left} {join} {right} ON {statement.on}"
-    frame = select_frame(tx, query, whole, given).filter("_vk_c >= 0")
+    frame = select_frame(tx, query, whole, given).filter(parsed("_vk_c >= 0"))
     wide = []
     for name, _ in columns_of(tx, frame, whole):
         position = name.rsplit("_", 1)[-1] if name.startswith("_vk_v") else name.removeprefix("_vk_o")
@@ -158,8 +159,8 @@ def _branch(
         )
         news.append(f"CASE {cases} ELSE _vk_o{i} END AS _vk_n{i}" if cases else f"_vk_o{i} AS _vk_n{i}")
     actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(clauses))
-    return frame.selectExpr(
-        *[f"_vk_o{i}" for i in range(len(relation.schema))], *news, "_vk_w", f"CASE {actions} END AS _vk_a"
+    return frame.select(
+        *listed(*[f"_vk_o{i}" for i in range(len(relation.schema))], *news, "_vk_w", f"CASE {actions} END AS _vk_a")
     )
 
 
@@ -222,20 +223,20 @@ def _apply_large(tx: Transaction, relation: Relation, events: Frame, repeats: bo
     stable, count = materialise(tx.store, events, Schema(tuple(columns)), "")
     names = [quote(name) for name in schema.names]
     olds = [f"_vk_o{i}" for i in range(len(schema))]
-    gone = stable.filter(f"_vk_a <> {INSERT}").select(*olds, "_vk_w")
+    gone = stable.filter(parsed(f"_vk_a <> {INSERT}")).select(*olds, "_vk_w")
     before = Schema(tuple(Column(old, column.type) for old, column in zip(olds, schema, strict=True)))
     if repeats:
         gone = grouped(gone, before, (), {"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
     else:
-        twice = grouped(gone, before, (), {"_vk_w": "count"}).filter("_vk_total > 1")
+        twice = grouped(gone, before, (), {"_vk_w": "count"}).filter(parsed("_vk_total > 1"))
         found = engine.collect(twice.select(*olds).limit(1))
         if found.num_rows:
             raise _several(relation, row_tuples(found)[0])
-    minus = gone.selectExpr(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}")
-    come = stable.filter(f"_vk_a <> {DELETE}")
+    minus = gone.select(*listed(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}"))
+    come = stable.filter(parsed(f"_vk_a <> {DELETE}"))
     plus = canonical_frame(
         engine,
-        come.selectExpr(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}"),
+        come.select(*listed(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}")),
         schema,
         WEIGHT,
     )

@@ -21,6 +21,7 @@ from viewkeeper.algebra.rows import consolidate, expand, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.store.batch import stored_frame
@@ -176,7 +177,7 @@ class StateReader:
             net = consolidate(rows).rename_columns([*(a.label for a in scan.outputs), WEIGHT])
             return self._local(net, scan.outputs, weighted=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
-        parts = [frame.selectExpr(*texts, WEIGHT) for frame in frames]
+        parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
         if rows is not None:
             schema = schema_of(scan.outputs)
             parts.append(self.engine.arrow(rows.rename_columns([*schema.names, WEIGHT]), schema, f"{WEIGHT} bigint"))
@@ -188,7 +189,7 @@ class StateReader:
         if not newer:
             return []
         frame = stored_frame(self.engine, self.store.storage, newer, relation.schema)
-        return [frame.filter(f"{EPOCH} IS NULL OR ({EPOCH} > {self.since} AND {EPOCH} <= {self.epoch})")]
+        return [frame.filter(parsed(f"{EPOCH} IS NULL OR ({EPOCH} > {self.since} AND {EPOCH} <= {self.epoch})"))]
 
     # frames ----------------------------------------------------------------------------------------
 
@@ -197,13 +198,13 @@ class StateReader:
         pairs = zip(scan.stored_names, scan.outputs, strict=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in pairs]
         labels = [a.label for a in scan.outputs]
-        frame = signed_frame(self.engine, self.store.storage, picked).selectExpr(*texts, WEIGHT)
+        frame = signed_frame(self.engine, self.store.storage, picked).select(*listed(*texts, WEIGHT))
         if not picked.has_repeats:
-            return frame.selectExpr(*labels)
+            return frame.select(*listed(*labels))
         if picked.has_deletions:
             frame = consolidated(frame, schema_of(scan.outputs), guarded=True)
         copies = f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"
-        return frame.selectExpr(*labels, copies).selectExpr(*labels)
+        return frame.select(*listed(*labels, copies)).select(*listed(*labels))
 
     def _local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool) -> Lowered:
         schema = schema_of(outputs)
@@ -303,7 +304,7 @@ class Fetched:
         stored = replace(picked, rows=None)
         schema = relation.schema.subset(columns)
         frame = signed_frame(reader.engine, reader.store.storage, stored)
-        frame = frame.selectExpr(*[quote(name) for name in columns], WEIGHT)
+        frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
         small = reader.engine.collect_small(frame)
         return None if small is None else consolidate(conform(small, schema, signed=True))
 

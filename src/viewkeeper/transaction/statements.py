@@ -13,6 +13,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.analysis.ranges import ranges_of
 from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.columns import listed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
@@ -125,11 +126,13 @@ def _insert(tx: Transaction, statement: sql.Insert, whole: str) -> int:
         )
     if names != relation.schema.names:
         frame = frame.toDF(*[f"_vk_c{i}" for i in range(len(names))])
-        frame = frame.selectExpr(
-            *[
-                f"_vk_c{names.index(c.name)}" if c.name in names else f"CAST(NULL AS {c.type.ddl}) AS _vk_n{i}"
-                for i, c in enumerate(relation.schema)
-            ]
+        frame = frame.select(
+            *listed(
+                *[
+                    f"_vk_c{names.index(c.name)}" if c.name in names else f"CAST(NULL AS {c.type.ddl}) AS _vk_n{i}"
+                    for i, c in enumerate(relation.schema)
+                ]
+            )
         )
     return _insert_frame(tx, relation, frame, whole)
 
@@ -215,11 +218,11 @@ def _replace(tx: Transaction, relation: Relation, frame: Frame, names: list[str]
                 kinds[name] = column.type.ddl
         wide = Schema(tuple(Column(name, parse_type(kinds[name])) for name in kinds))
         stable, count = materialise(tx.store, frame, wide, "")
-        minus = stable.selectExpr(
-            *[f"{o} AS {quote(n)}" for o, n in zip(old, schema.names, strict=True)], f"-_vk_w AS {WEIGHT}"
+        minus = stable.select(
+            *listed(*[f"{o} AS {quote(n)}" for o, n in zip(old, schema.names, strict=True)], f"-_vk_w AS {WEIGHT}")
         )
-        weighted = store_frame(engine, stable.selectExpr(*names, "_vk_w"), _with_weight(relation), tx.zone)
-        plus = weighted.selectExpr(*[quote(n) for n in schema.names], f"_vk_w AS {WEIGHT}")
+        weighted = store_frame(engine, stable.select(*listed(*names, "_vk_w")), _with_weight(relation), tx.zone)
+        plus = weighted.select(*listed(*[quote(n) for n in schema.names], f"_vk_w AS {WEIGHT}"))
         change_by_frame(tx, relation, consolidated(engine.union([minus, plus]), schema), 1 << 40)
         return count
     except ViewkeeperError as problem:

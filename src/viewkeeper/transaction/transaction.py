@@ -21,6 +21,7 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote, spelled
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import SMALL, Frame
 from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, ViewkeeperError
 from viewkeeper.store.batch import read_files, stored_frame
@@ -334,7 +335,7 @@ def change_of_files(
         frame = stored_frame(store.engine, store.storage, files, schema)
         if epoch is not None:
             whole = any(not file.merged for file in files)
-            frame = frame.filter(f"{EPOCH} = {epoch}" + (f" OR {EPOCH} IS NULL" if whole else ""))
+            frame = frame.filter(parsed(f"{EPOCH} = {epoch}" + (f" OR {EPOCH} IS NULL" if whole else "")))
         return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
 
     return Change(schema, fetch, held)
@@ -352,7 +353,7 @@ def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
 
 def with_no_epoch(frame: Frame) -> Frame:
     """Signed rows as a batch file holds them: the epoch comes from the ledger."""
-    return frame.selectExpr("*", f"CAST(NULL AS BIGINT) AS {EPOCH}")
+    return frame.select(*listed("*", f"CAST(NULL AS BIGINT) AS {EPOCH}"))
 
 
 def conform(table: pa.Table, schema: Schema, *, signed: bool = False) -> pa.Table:

@@ -14,6 +14,7 @@ from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.columns import listed
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
@@ -115,19 +116,19 @@ def _check(store: Store, state: State, relation: Relation) -> Checked:
     node = relation.definition.as_written
     schema = relation.schema
     anew = lowering.lower(n.at(node, n.NEW))
-    fresh = canonical_frame(store.engine, anew.frame.selectExpr(*anew.columns).toDF(*schema.names), schema)
+    fresh = canonical_frame(store.engine, anew.frame.select(*listed(*anew.columns)).toDF(*schema.names), schema)
     if relation.kind == "view":  # nothing is stored: what it is, is what its query says
-        rows, checksum = _sum_up(store, fresh.selectExpr(*map(quote, schema.names), f"1 AS {WEIGHT}"), schema)
+        rows, checksum = _sum_up(store, fresh.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}")), schema)
         return Checked(relation.name, epoch, rows, checksum)
     newest = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
     kept = newest.scan(n.Scan(relation.id, relation.name, node.outputs, n.NEW, tuple(schema.names)), None)
-    stored = kept.frame.selectExpr(*kept.columns).toDF(*schema.names)
-    plus = fresh.selectExpr(*map(quote, schema.names), f"CAST(1 AS BIGINT) AS {WEIGHT}")
-    minus = stored.selectExpr(*map(quote, schema.names), f"CAST(-1 AS BIGINT) AS {WEIGHT}")
+    stored = kept.frame.select(*listed(*kept.columns)).toDF(*schema.names)
+    plus = fresh.select(*listed(*map(quote, schema.names), f"CAST(1 AS BIGINT) AS {WEIGHT}"))
+    minus = stored.select(*listed(*map(quote, schema.names), f"CAST(-1 AS BIGINT) AS {WEIGHT}"))
     differing = consolidated(store.engine.union([plus, minus]), schema)
     found = conform(store.engine.collect(differing.limit(10_000)), schema, signed=True)
     missing, extra = _apart(found, schema)
-    rows, checksum = _sum_up(store, stored.selectExpr(*map(quote, schema.names), f"1 AS {WEIGHT}"), schema)
+    rows, checksum = _sum_up(store, stored.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}")), schema)
     return Checked(relation.name, epoch, rows, checksum, tuple(missing[:SHOWN]), tuple(extra[:SHOWN]))
 
 
@@ -172,7 +173,7 @@ def _sum_up(store: Store, frame: Any, schema: Schema) -> tuple[int, str]:
         if not c.type.is_nested
     ]
     texts = ", ".join(f"coalesce({text}, '-')" for text in plain) or "''"
-    total = frame.selectExpr(f"CAST(crc32(CAST(concat_ws('|', {texts}) AS BINARY)) AS BIGINT) AS _vk_crc")
-    table = store.engine.collect(total.selectExpr("count(1) AS _vk_rows", "coalesce(sum(_vk_crc), 0) AS _vk_sum"))
+    total = frame.select(*listed(f"CAST(crc32(CAST(concat_ws('|', {texts}) AS BINARY)) AS BIGINT) AS _vk_crc"))
+    table = store.engine.collect(total.select(*listed("count(1) AS _vk_rows", "coalesce(sum(_vk_crc), 0) AS _vk_sum")))
     rows, checksum = table.column(0)[0].as_py(), table.column(1)[0].as_py()
     return int(rows), f"{int(checksum) & 0xFFFFFFFFFFFFFFFF:016x}"
