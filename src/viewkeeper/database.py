@@ -16,7 +16,6 @@ import pyarrow as pa
 from viewkeeper import catalogue
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine import Settings, open_engine
-from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import (
     Conflict,
     EngineError,
@@ -32,14 +31,13 @@ from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.definition import MATERIALIZED, TABLE, VIEW
-from viewkeeper.store.scan import Scan
 from viewkeeper.store.state import Relation
 from viewkeeper.store.storage import Storage, open_storage
 from viewkeeper.store.store import LOCK, Store, create_database, find_state
 from viewkeeper.store.vacuum import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.table import Table
 from viewkeeper.transaction.explanation import explain
-from viewkeeper.transaction.queries import query_frame, read_at
+from viewkeeper.transaction.queries import select_frame_at
 from viewkeeper.transaction.reach import explain_select
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import no_such_table
@@ -238,11 +236,8 @@ class Database:
             state.check_epoch(parsed.epoch)
         epoch = state.epoch if parsed.epoch is None else parsed.epoch
 
-        def resolve(name: str, place: Place | None) -> Scan | Frame:
-            return read_at(store, state, name, epoch, place)
-
         def frame() -> Any:
-            return query_frame(store, parsed.query, text, resolve)
+            return select_frame_at(store, state, epoch, parsed.query, text)
 
         result = Result(frame=store.engine.surviving(frame), engine=store.engine, state=state, text=text, again=frame)
         store.use(result)
@@ -261,7 +256,7 @@ class Database:
                 assert explain.name is not None
                 lines = self.explain(explain.name).splitlines()
             case syntax.Select():
-                lines = explain_select(self._store.refresh(), explain.statement, text)
+                lines = explain_select(self._store, explain.statement, text)
             case _:
                 lines = (self._current() or Transaction(self)).explain(explain.statement, text)
         return explained(lines)

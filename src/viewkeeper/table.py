@@ -54,11 +54,12 @@ class Readable:
         store = self._db._store
         held = store.hold()
         state = held.state
-        if since < state.oldest and state.oldest > 0:
-            raise NotFound(
-                f"the changes since epoch {since} are no longer kept", hint=f"the oldest kept epoch is {state.oldest}"
-            )
         relation = self._relation(state)
+        oldest = state.oldest_feed(relation, since)
+        if since < oldest and oldest > 0:
+            raise NotFound(
+                f"the changes since epoch {since} are no longer kept", hint=f"the oldest kept epoch is {oldest}"
+            )
         if relation.kind == VIEW:
             yield from virtual_changes(store, held, relation, since)
             return

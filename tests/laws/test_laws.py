@@ -57,6 +57,8 @@ def operators(laws: Laws) -> dict[str, n.Node]:
         ("anti", True, False, True),
         ("anti_more", True, True, True),
         ("anti_unequal", False, True, True),
+        ("semi_at_all", False, False, False),
+        ("anti_at_all", False, False, True),
     ):
         s, t, (a, b, c), (k, d, _) = tables()
         equalities = (n.Equality(a, k),) if equal else ()

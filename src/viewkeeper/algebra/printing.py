@@ -32,7 +32,7 @@ def formula(node: n.Node) -> str:
                 node.equalities, node.conditions
             )
         case n.Restrict():
-            return f"{parts[0]}⋉K[{', '.join(mine.name for mine, _ in node.on)}]"
+            return f"{parts[0]}⋉K[{', '.join(mine.name for mine, _ in node.on) or 'all'}]"
         case n.Monus():
             return f"({parts[0]} ∸ {parts[1]})"
         case n.Least():

@@ -96,8 +96,8 @@ def signed(table: pa.Table, weight: int) -> pa.Table:
 
 def consolidate(table: pa.Table) -> pa.Table:
     """The net of a signed table: every row at most once, no zero weights. A GROUP BY, on canonical values."""
-    if table.num_rows == 0:
-        return table
+    if table.num_rows < 2:
+        return table.filter(pc.not_equal(table.column(WEIGHT), 0)) if table.num_rows else table
     names = table.column_names[:-1]
     if any(pa.types.is_nested(table.schema.field(name).type) for name in names):
         return _consolidate_nested(table)
@@ -149,6 +149,14 @@ def expand(table: pa.Table) -> pa.Table:
 def filter_rows(table: pa.Table, mask: Iterable[bool]) -> pa.Table:
     """The rows where the mask holds."""
     return take(table, [index for index, keep in enumerate(mask) if keep])
+
+
+def rows_among(table: pa.Table, names: list[str], keys: pa.Table) -> pa.Table:
+    """The rows whose values in some columns are a row of `keys`."""
+    if len(names) == 1 and not pa.types.is_nested(table.schema.field(names[0]).type):
+        return table.filter(pc.is_in(table.column(names[0]), value_set=keys.column(0).combine_chunks()))
+    wanted = set(row_tuples(keys))
+    return filter_rows(table, [row in wanted for row in row_tuples(table.select(names))])
 
 
 def part_with_sign(table: pa.Table, sign: int) -> pa.Table:

@@ -63,7 +63,7 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         "keys": [str(key) for key in relation.schema.keys],
         "created_epoch": relation.created,
         "changed_epoch": max([relation.created, *(file.last_epoch for file in files)]),
-        "readable_epochs": [max(relation.created, state.oldest), state.epoch],
+        "readable_epochs": [max(relation.created, state.oldest_of(relation)), state.epoch],
         "files": len(files),
         "stored_rows": sum(file.rows for file in files),
         "bytes": sum(file.size for file in files),

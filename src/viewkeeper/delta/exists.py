@@ -3,7 +3,8 @@
 δ(S ⋉ T) = (δS ⋉ T@new)  ⊎  (S@old ⋉K ⋉ T@new ⋉K) − (S@old ⋉K ⋉ T@old ⋉K)        K = the join keys of δT
 
 and the same with ▷ for ⋉. Without an equality, the rows of S that some row of δT meets take the place of S ⋉ K, and
-all of T is read.
+all of T is read. Where only it matters whether T has a row, K is everything if δT has a row, and nothing if it has
+none.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ def change(laws: Laws, node: n.Exists) -> n.Node | None:
     return sum_of(terms, node.outputs)
 
 
+def asks_for_any_row(node: n.Exists | n.Outer) -> bool:
+    """Whether no column of the right side is compared: all that matters of it is whether it has a row."""
+    compared = {attribute for condition in node.conditions for attribute in condition.attributes}
+    return not node.equalities and not compared & set(node.right.outputs)
+
+
 def left_term(laws: Laws, node: n.Exists | n.Outer, left: n.Node) -> n.Node:
     """The operator is linear on the left: δS in the place of S, against T@new."""
     careful = any(condition.raises for condition in node.conditions)
@@ -39,7 +46,7 @@ def both_sides(
 ) -> tuple[n.Node, n.Node, tuple[Attribute, Attribute]]:
     """S@old ⋉ K in both states and T ⋉ K in both states, with the columns that say which state a row is in."""
     before_left, before_right = laws.old(node.left), laws.old(node.right)
-    if node.equalities:
+    if node.equalities or asks_for_any_row(node):
         keys = tuple((equality.left, equality.right) for equality in node.equalities)
         before_left = n.Restrict(before_left, right, keys)
         before_right = n.Restrict(before_right, right, tuple((key, key) for _, key in keys))

@@ -37,7 +37,8 @@ class _HasSyntax(Exception):
 
 def listed(*texts: str) -> list[Any]:
     """The columns of a select list: names, expressions with a name, or *."""
-    return [_listed(text) if is_remote() else F.expr(text) for text in texts]
+    how = _listed if is_remote() else F.expr
+    return [how(text) for text in texts]
 
 
 def parsed(text: str) -> Any:

@@ -2,11 +2,11 @@
 
     γ@new ⋉ K = (γ@old ⋉ K) ⊕ Σ(δS)        K = the groups of δS
 
-⊕ is one more GROUP BY, over the stored groups and the changed rows together: counts and sums add up. Every group keeps
-the count of its rows and of the values that are not NULL, so that 5 - 5 is NULL and not 0 when no value is left. An
-extremum is the better of the stored and the inserted ones, unless the stored one was deleted and no inserted value
-reaches it: only then that group is read again. Weights are never multiplied with values: a change is expanded to single
-rows.
+Σ(δS) is a GROUP BY of the changed rows by group and weight, on the engine unless the rows are on the driver already. ⊕
+is one more GROUP BY, of those sums and the stored groups, on the driver: counts and sums add up, each as often as its
+weight says. Every group keeps the count of its rows and of the values that are not NULL, so that 5 - 5 is NULL and not
+0 when no value is left. An extremum is the better of the stored and the inserted ones, unless the stored one was
+deleted and no inserted value reaches it: only then that group is read again.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.expressions import Attribute, Numbers
-from viewkeeper.algebra.rows import filter_rows, row_tuples, signed
+from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
-from viewkeeper.engine.columns import listed, parsed
-from viewkeeper.engine.engine import Frame
-from viewkeeper.engine.lowered import Binding, Lowered, keys_of
+from viewkeeper.engine.columns import parsed
+from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.texts import extremum_text
+from viewkeeper.errors import TypeMismatch
 
 EXTREMA = ("min", "max")
 
@@ -47,35 +49,33 @@ def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, 
 
     `source` is the input after the change, for groups that have to be read again.
     """
+    if any(call.function in EXTREMA and call.output.type.is_nested for call in node.calls):
+        return Folded(None)
     if any(call.function in EXTREMA for call in node.calls) and not isinstance(change, (n.Scan, n.Net)):
         change = n.Net(change)  # a row that is inserted and deleted must not count as an extremum
     below = lowering.lower(change)
     if below.empty:
         return None
-    keyed = [group for group in node.groups if not group.type.has_map()]
-    binding: Binding | None = None
-    if keyed and lowering.reader.size(stored) > WHOLE_ROWS:
-        found = keys_of(below, keyed)
-        if found is None:
-            below = lowering.reader.keep(below)
-            if below.empty:
-                return None
-            found = keys_of(below, keyed)
-        if found is None:
-            return Folded(None)
-        binding = Binding(tuple(found[0]), found[1])
-    before = lowering.reader.keep(lowering.reader.scan(stored, binding))
-    if not before.known:
-        return Folded(None)
     layout = _Layout(node)
-    kept = lowering.reader.keep(Lowered(_summed(lowering, node, layout, below, before), layout.outputs))
-    if kept.empty:
+    gains = _gains_of(node, layout, below.rows) if below.rows is not None else _summed(lowering, node, layout, below)
+    if gains is None:
+        return Folded(None)
+    if not gains.num_rows:
         return None
-    return _as_change(lowering, node, layout, kept.known[0], before.known[0], source) if kept.known else Folded(None)
+    binding: Binding | None = None
+    keyed = [(a, out) for a, out in zip(node.groups, layout.groups, strict=True) if not a.type.has_map()]
+    if keyed and lowering.reader.size(stored) > WHOLE_ROWS:
+        keys = gains.select([out.label for _, out in keyed]).rename_columns([a.label for a, _ in keyed])
+        binding = Binding(tuple(a for a, _ in keyed), distinct_rows(keys))
+    before = lowering.reader.keep(lowering.reader.scan(stored, binding)).rows
+    if before is None:
+        return Folded(None)
+    return _as_change(lowering, node, layout, _merged(node, layout, before, gains), before, source)
 
 
 class _Layout:
-    """The columns of a touched group: its key, and for each aggregate what the GROUP BY of ⊕ gives."""
+    """The columns of a touched group: its key, and for each aggregate its new value; for an extremum also the stored,
+    the inserted and the deleted one by themselves."""
 
     def __init__(self, node: n.Aggregate) -> None:
         numbers = Numbers(50_000_000)
@@ -86,65 +86,136 @@ class _Layout:
             for index, call in enumerate(node.calls)
             if call.function in EXTREMA
         }
-        self.touched = numbers.attribute("touched", Type("bigint"))
 
     @property
     def outputs(self) -> tuple[Attribute, ...]:
-        more = [attribute for triple in self.extrema.values() for attribute in triple]
-        return (*self.groups, *self.new, *more, self.touched)
+        return (*self.groups, *self.new)
 
 
-def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lowered, before: Lowered) -> Frame:
-    """(γ@old ⋉ K) ⊕ Σ(δS). Beside an extremum stand the stored, the inserted and the deleted one by themselves."""
-    names = [*dict.fromkeys([*(g.label for g in node.groups), *(c.argument.label for c in node.calls if c.argument)])]
-    copies = f"explode(array_repeat(CAST(signum({WEIGHT}) AS BIGINT), CAST(abs({WEIGHT}) AS INT))) AS _vk_w"
-    single = below.frame.select(*listed(*names, copies))
-    changed = [f"{g.label} AS {out.label}" for g, out in zip(node.groups, layout.groups, strict=True)]
-    held = list(changed)
-    sums = []
-    for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
-        old = call.output.label
-        changed.append(f"{_gain(call)} AS {new.label}")
-        held.append(f"{f'CAST({old} AS {_wide(call)})' if call.function == 'sum' else old} AS {new.label}")
-        total = f"sum({new.label})" if index not in layout.extrema else _best(call, new)
-        sums.append(parsed(total).alias(new.label))
-        if index in layout.extrema and call.argument is not None:
-            stored, inserted, deleted = layout.extrema[index]
-            none = f"CAST(NULL AS {call.output.type.ddl})"
-            changed += [f"{none} AS {stored.label}"]
-            changed += [f"CASE WHEN _vk_w > 0 THEN {call.argument.label} END AS {inserted.label}"]
-            changed += [f"CASE WHEN _vk_w < 0 THEN {call.argument.label} END AS {deleted.label}"]
-            held += [f"{old} AS {stored.label}", f"{none} AS {inserted.label}", f"{none} AS {deleted.label}"]
-            sums += [parsed(_best(call, a)).alias(a.label) for a in layout.extrema[index]]
-    frames = [single.select(*listed(*changed, f"CAST(1 AS BIGINT) AS {layout.touched.label}"))]
-    if not before.empty:
-        frames.append(before.frame.select(*listed(*held, f"CAST(0 AS BIGINT) AS {layout.touched.label}")))
-    sums.append(parsed(f"sum({layout.touched.label})").alias(layout.touched.label))
-    rows = lowering.engine.union(frames)
-    labels = [group.label for group in layout.groups]
-    total = rows.groupBy(*labels).agg(*sums) if labels else rows.agg(*sums)
-    return total.filter(parsed(f"{layout.touched.label} > 0")).select(*listed(*[a.label for a in layout.outputs]))
+# Σ(δS) --------------------------------------------------------------------------------------------
 
 
-def _best(call: n.Call, attribute: Attribute) -> str:
-    return extremum_text(call.function, attribute.label, call.output.type)
+def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lowered) -> pa.Table | None:
+    """The aggregates of the changed rows of each group and weight; None if they are too many."""
+    sums = [parsed(_sum_text(call)).alias(new.label) for call, new in zip(node.calls, layout.new, strict=True)]
+    frame = below.frame.groupBy(*[group.label for group in node.groups], WEIGHT).agg(*sums)
+    found = lowering.engine.collect_small(frame)
+    if found is None:
+        return None
+    types = [(out.label, out.type) for out in layout.groups] + [(WEIGHT, Type("bigint"))]
+    types += [(new.label, _kind(call)) for call, new in zip(node.calls, layout.new, strict=True)]
+    return cast_table(found, Schema(tuple(Column(name, kind) for name, kind in types)), "the result", "UTC")
 
 
-def _wide(call: n.Call) -> str:
-    return f"DECIMAL(38,{call.output.type.scale})"
-
-
-def _gain(call: n.Call) -> str:
-    """What one changed row adds to an aggregate."""
+def _sum_text(call: n.Call) -> str:
     if call.argument is None:
-        return "_vk_w"
+        return "count(1)"
     x = call.argument.label
+    if call.function in EXTREMA:
+        return extremum_text(call.function, x, call.output.type)
+    return f"sum(CAST({x} AS DECIMAL(38,{call.output.type.scale})))" if call.function == "sum" else f"count({x})"
+
+
+def _kind(call: n.Call) -> Type:
+    """The type of an aggregate of the changed rows."""
     if call.function == "count":
-        return f"CASE WHEN {x} IS NULL THEN CAST(0 AS BIGINT) ELSE _vk_w END"
-    if call.function == "sum":
-        value = f"CAST({x} AS {_wide(call)})"
-        return f"CASE WHEN _vk_w > 0 THEN {value} ELSE -{value} END"
-    return f"CASE WHEN _vk_w > 0 THEN {x} END"
+        return Type("bigint")
+    return Type("decimal", 38, call.output.type.scale) if call.function == "sum" else call.output.type
+
+
+def _gains_of(node: n.Aggregate, layout: _Layout, rows: pa.Table) -> pa.Table:
+    """The same from rows on the driver: each is a sum of its own."""
+    columns = [rows.column(group.label) for group in node.groups]
+    columns.append(rows.column(WEIGHT))
+    for call in node.calls:
+        if call.argument is None:
+            columns.append(pa.chunked_array([pa.array(np.ones(rows.num_rows, dtype=np.int64))]))
+        elif call.function == "count":
+            columns.append(pc.is_valid(rows.column(call.argument.label)).cast(pa.int64()))
+        else:
+            columns.append(rows.column(call.argument.label).cast(_kind(call).arrow))
+    names = [*(group.label for group in layout.groups), WEIGHT, *(new.label for new in layout.new)]
+    return pa.table(columns, names=names)
+
+
+# ⊕ ------------------------------------------------------------------------------------------------
+
+
+def _merged(node: n.Aggregate, layout: _Layout, before: pa.Table, gains: pa.Table) -> pa.Table:
+    """(γ@old ⋉ K) ⊕ Σ(δS): the touched groups with their new values."""
+    weights = gains.column(WEIGHT)
+    held: dict[str, Any] = {}
+    came: dict[str, Any] = {}
+    totals: dict[str, tuple[str, str]] = {}  # output: the column it is made of, and how
+    for group, out in zip(node.groups, layout.groups, strict=True):
+        held[out.label] = before.column(group.label)
+        came[out.label] = canonical_array(gains.column(out.label), out.type)
+    for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
+        old, gain = before.column(call.output.label), gains.column(new.label)
+        if index in layout.extrema:
+            stored, inserted, deleted = (a.label for a in layout.extrema[index])
+            old, gain = _in_order(old), _in_order(canonical_array(gain, call.output.type))
+            none = pa.scalar(None, gain.type)
+            plus = pc.greater(weights, 0)
+            held |= {stored: old, inserted: pa.nulls(len(old), old.type), deleted: pa.nulls(len(old), old.type)}
+            came |= {stored: pa.nulls(len(gain), gain.type)}
+            came |= {inserted: pc.if_else(plus, gain, none), deleted: pc.if_else(plus, none, gain)}
+            totals |= {name: (name, call.function) for name in (stored, inserted, deleted)}
+        else:
+            times, zero = weights, pa.scalar(0, pa.int64())
+            if call.function == "sum":  # in 76 digits, so that nothing that fits in 38 in the end is cut on the way
+                times, gain = times.cast(pa.decimal256(19, 0)), gain.cast(pa.decimal256(38, call.output.type.scale))
+                zero = zero.cast(gain.type)
+            came[new.label] = pc.multiply_checked(pc.coalesce(gain, zero), times)
+            held[new.label] = pc.coalesce(old.cast(gain.type), zero).cast(came[new.label].type)
+            totals[new.label] = (new.label, "sum")
+    held["_vk_touched"] = pa.array(np.zeros(before.num_rows, dtype=np.int64))
+    came["_vk_touched"] = pa.array(np.ones(gains.num_rows, dtype=np.int64))
+    both = pa.concat_tables([pa.table(came), pa.table(held)])
+    total = _grouped(both, [out.label for out in layout.groups], {**totals, "_vk_touched": ("_vk_touched", "max")})
+    return total.filter(pc.equal(total.column("_vk_touched"), 1))
+
+
+def _grouped(table: pa.Table, keys: list[str], totals: dict[str, tuple[str, str]]) -> pa.Table:
+    """GROUP BY on canonical values; nested ones, which Arrow cannot group by, are numbered first."""
+    by = keys
+    if any(pa.types.is_nested(table.schema.field(key).type) for key in keys):
+        numbers: dict[tuple[Any, ...], int] = {}
+        ids = [numbers.setdefault(row, len(numbers)) for row in row_tuples(table.select(keys))]
+        first: dict[int, int] = {}
+        for place, number in enumerate(ids):
+            first.setdefault(number, place)
+        shown = take(table.select(keys), list(first.values()))
+        table, by = table.append_column("_vk_id", pa.array(ids, pa.int64())), ["_vk_id"]
+    grouped = table.combine_chunks().group_by(by, use_threads=False).aggregate(list(totals.values()))
+    found = {name: grouped.column(f"{source}_{how}") for name, (source, how) in totals.items()}
+    if by is keys:
+        return pa.table({**{key: grouped.column(key) for key in keys}, **found})
+    place = pc.sort_indices(grouped.column("_vk_id"))
+    return pa.table({**{key: shown.column(key) for key in keys}, **{k: v.take(place) for k, v in found.items()}})
+
+
+def _in_order(values: Any) -> Any:
+    """Values that Arrow orders as SQL does: floats become integers, since NaN is the greatest of them."""
+    if not pa.types.is_floating(values.type):
+        return values
+    wide = values.cast(pa.float64())
+    bits = np.array(wide.fill_null(0.0).to_numpy(zero_copy_only=False)).view(np.int64)
+    ordered = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
+    return pa.array(ordered, mask=wide.is_null().to_numpy(zero_copy_only=False))
+
+
+def _as_floats(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The way back from `_in_order`."""
+    if not pa.types.is_floating(kind):
+        return values
+    ordered = values.fill_null(0).to_numpy()
+    bits = np.where(ordered < 0, ordered ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), ordered)
+    floats = pa.array(bits.view(np.float64), mask=values.is_null().to_numpy())
+    return pa.chunked_array([floats]).cast(kind)
+
+
+# the change ---------------------------------------------------------------------------------------
 
 
 def _count_of(node: n.Aggregate, argument: Attribute | None) -> int:
@@ -158,44 +229,57 @@ def _as_change(
     lowering: Lowering, node: n.Aggregate, layout: _Layout, table: pa.Table, before: pa.Table, source: n.Node
 ) -> Folded:
     """The touched groups as a change: old rows out, new rows in; groups that lost an extremum are read again."""
-    keys = row_tuples(table.select([group.label for group in layout.groups]))
-    touched = set(keys)
-    there = row_tuples(before.select([group.label for group in node.groups]))
-    parts = [signed(filter_rows(before, [key in touched for key in there]), -1)]
-    rows = table[layout.new[_count_of(node, None)].label].to_pylist()
-    lost = _lost(layout, table, rows)
-    new = _new_rows(node, layout, table)
-    stays = [(node.whole or count != 0) and not gone for count, gone in zip(rows, lost, strict=True)]
-    parts.append(signed(filter_rows(new, stays), 1))
-    if any(lost):
-        gone = filter_rows(table, lost)
-        schema = Schema(tuple(Column(a.label, a.type) for a in layout.outputs))
-        known = Lowered(lowering.engine.arrow(gone, schema), layout.outputs, known=(gone,), narrow=True)
+    touched = table.select([group.label for group in layout.groups])
+    parts = [signed(rows_among(before, [group.label for group in node.groups], touched), -1)]
+    rows = table.column(layout.new[_count_of(node, None)].label)
+    lost, best = _extrema(node, layout, table, rows)
+    new = _new_rows(node, layout, table, best)
+    there = pc.not_equal(rows, 0) if not node.whole else pc.is_valid(rows)
+    parts.append(signed(filter_rows(new, pc.and_not(there, lost).to_pylist()), 1))
+    again = int(pc.sum(lost.cast(pa.int64()), min_count=0).as_py())
+    if again:
+        gone = filter_rows(touched, lost.to_pylist())
+        outputs = tuple(layout.groups)
+        frame = lowering.engine.arrow(gone, Schema(tuple(Column(a.label, a.type) for a in outputs)))
+        known = Lowered(frame, outputs, known=(gone,), narrow=True)
         pairs = tuple(zip(node.groups, layout.groups, strict=True))
-        again = lowering.lower(replace(node, input=n.Restrict(source, lowering.given(known), pairs)))
-        parts.append(signed(lowering.reader.keep(again).known[0], 1))
-    return Folded(pa.concat_tables(parts), sum(lost))
+        fresh = lowering.lower(replace(node, input=n.Restrict(source, lowering.given(known), pairs)))
+        parts.append(signed(lowering.reader.keep(fresh).known[0], 1))
+    return Folded(pa.concat_tables(parts), again)
 
 
-def _lost(layout: _Layout, table: pa.Table, rows: list[int]) -> list[bool]:
-    """For each group whether a stored extremum was deleted and no inserted value reaches it."""
-    lost = [False] * table.num_rows
+def _extrema(
+    node: n.Aggregate, layout: _Layout, table: pa.Table, rows: pa.ChunkedArray
+) -> tuple[pa.ChunkedArray, dict[int, pa.ChunkedArray]]:
+    """For each group whether a stored extremum was deleted and no inserted value reaches it; and the best ones."""
+    none = pa.chunked_array([pa.array(np.zeros(table.num_rows, dtype=bool))])
+    lost, best = none, {}
     for index, attributes in layout.extrema.items():
-        labels = [layout.new[index].label, *(a.label for a in attributes)]
-        for place, (value, stored, inserted, deleted) in enumerate(row_tuples(table.select(labels))):
-            reached = inserted is not None and inserted == value
-            lost[place] |= stored is not None and deleted == stored and not reached and rows[place] != 0
-    return lost
+        stored, inserted, deleted = (table.column(a.label) for a in attributes)
+        pick = pc.min_element_wise if node.calls[index].function == "min" else pc.max_element_wise
+        if pa.types.is_boolean(stored.type):
+            stored, inserted, deleted = (values.cast(pa.int8()) for values in (stored, inserted, deleted))
+        value = pick(stored, inserted)
+        gone = pc.fill_null(pc.equal(stored, deleted), False)
+        reached = pc.fill_null(pc.equal(inserted, value), False)
+        lost = pc.or_(lost, pc.and_(pc.and_not(gone, reached), pc.not_equal(rows, 0)))
+        best[index] = _as_floats(value, node.calls[index].output.type.arrow)
+    return lost, best
 
 
-def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table) -> pa.Table:
+def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[int, pa.ChunkedArray]) -> pa.Table:
     """The groups after the change. A sum of no values and an extremum of no rows are NULL."""
     columns: list[Any] = [table.column(group.label) for group in layout.groups]
-    for call, new in zip(node.calls, layout.new, strict=True):
-        values = table.column(new.label)
+    for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
+        values = best[index] if index in best else table.column(new.label)
         if call.function != "count":
             counted = _count_of(node, call.argument if call.function == "sum" else None)
             none = pc.equal(table.column(layout.new[counted].label), 0)
             values = pc.if_else(none, pa.scalar(None, values.type), values)
-        columns.append(pc.cast(values, call.output.type.arrow))
+        try:
+            columns.append(pc.cast(values, call.output.type.arrow))
+        except pa.ArrowInvalid as problem:
+            raise TypeMismatch(
+                f"a sum does not fit in {call.output.type.ddl.upper()}", detail=str(problem).splitlines()[0]
+            ) from None
     return pa.table(columns, names=[a.label for a in node.outputs])

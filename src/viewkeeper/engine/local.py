@@ -7,6 +7,7 @@ that is a third of the time of a commit. Sessions that are not PySpark's Connect
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -49,11 +50,18 @@ def spark_type(kind: Type) -> t.DataType:
 
 def local_frame(session: Any, table: pa.Table, schema: Schema, extra: tuple[str, ...]) -> Any:
     """Arrow rows as a frame; `extra` names BIGINT columns after those of the schema."""
-    fields = [t.StructField(column.name, spark_type(column.type)) for column in schema]
-    struct = t.StructType(fields + [t.StructField(name, t.LongType()) for name in extra])
+    struct, text = _struct(schema, extra)
     if not isinstance(session, SparkSession) or any(column.type.is_nested for column in schema):
         return session.createDataFrame(table, schema=struct)
-    return DataFrame(LocalRelation(table.rename_columns(struct.names), schema=struct.json()), session)
+    return DataFrame(LocalRelation(table.rename_columns(struct.names), schema=text), session)
+
+
+@lru_cache(maxsize=2_000)
+def _struct(schema: Schema, extra: tuple[str, ...]) -> tuple[t.StructType, str]:
+    """A schema as PySpark has it, and as it is sent."""
+    fields = [t.StructField(column.name, spark_type(column.type)) for column in schema]
+    struct = t.StructType(fields + [t.StructField(name, t.LongType()) for name in extra])
+    return struct, struct.json()
 
 
 def fetched(frame: Any) -> pa.Table:

@@ -21,7 +21,7 @@ class Lowered:
 
     `known` are tables held on the driver with columns named by labels: every row of the frame equals, on those
     columns, some row of the table. `narrow` says that the frame follows a change, so it is worth passing its keys on.
-    A frame that is `kept` holds exactly the rows of its one known table.
+    `rows` is the frame itself, weights included, where it is on the driver.
     """
 
     frame: Frame
@@ -31,7 +31,7 @@ class Lowered:
     narrow: bool = False
     empty: bool = False
     wide: tuple[pa.Table, ...] = ()
-    kept: bool = False
+    rows: pa.Table | None = None
 
     @property
     def keys(self) -> tuple[pa.Table, ...]:

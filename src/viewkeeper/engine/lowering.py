@@ -56,18 +56,22 @@ class Lowering:
         self.reader = reader
         self.looks = looks
         self._kept: dict[n.Node, Lowered] = {}
+        self._inside = False
         self._mixed = False  # joins by <=> and by = in one plan, which Sail takes for joins by <=> alone
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
         """An expression as a frame; with a binding, at least the rows that it asks for."""
-        if self.engine.kind == "sail" and not self._mixed:
-            self._mixed = any(
-                isinstance(part, n.Join) and any(e.null_safe for e in part.equalities) for part in node.walk()
-            )
-        done = _OPERATORS[type(node)](self, node, binding)
+        outermost, self._inside = not self._inside, True
+        if outermost and self.engine.kind == "sail":
+            joins = (part for part in node.walk() if isinstance(part, n.Join))
+            self._mixed |= any(equality.null_safe for join in joins for equality in join.equalities)
+        try:
+            done = _OPERATORS[type(node)](self, node, binding)
+        finally:
+            self._inside = not outermost
         assert done.outputs == node.outputs, (type(node).__name__, done.outputs, node.outputs)
-        if done.kept and not isinstance(node, (n.Scan, n.Once)):
-            return replace(done, kept=False)
+        if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project)):
+            return replace(done, rows=None)
         return done
 
     def given(self, lowered: Lowered) -> n.Node:
@@ -103,7 +107,13 @@ class Lowering:
             texts = ["1 AS _vk_one"]
         frame = below.frame.select(*listed(*texts, *([WEIGHT] if below.weighted else [])))
         known, wide = (all_renamed(tables, passed) for tables in (below.known, below.wide))
-        return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide)
+        rows = below.rows
+        if rows is not None:
+            weight = [(WEIGHT, WEIGHT)] if below.weighted else []
+            names = [*((a.label, old.label) for a, old in passed), *weight]
+            only_names = bool(node.columns) and len(passed) == len(node.columns)
+            rows = pa.table([rows.column(old) for _, old in names], [new for new, _ in names]) if only_names else None
+        return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide, rows=rows)
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)

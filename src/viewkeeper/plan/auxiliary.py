@@ -3,7 +3,9 @@
 A group-by whose contents are stored is maintained from them and the change alone. The view then reads the stored
 group-by in its place. Duplicate elimination is a group-by of all columns, whose counts say how often a row is there.
 A semi or anti join whose right side is not laid out by the join key gets one as well: the keys that are there, with
-their numbers. ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for.
+their numbers; one that only asks whether there is a row at all keeps how many there are. Aggregates of different
+values, and those that have no state and no groups, are computed from the different values of their arguments, with
+their counts (see plan.values). ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.expressions import Attribute, Numbers, text
 from viewkeeper.algebra.types import Type
+from viewkeeper.delta.exists import asks_for_any_row
+from viewkeeper.plan.values import by_values, follows_values
 
 SLACK = 50
 """A prefix keeps at least so many rows, and up to twice as many as are asked for."""
@@ -46,6 +50,8 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
     found: list[Auxiliary] = []
 
     def aside(part: n.Node) -> n.Node:
+        if isinstance(part, n.Exists) and asks_for_any_row(part) and any(n.scans(part.right)):
+            return replace(part, right=keep(_if_any(part.right, numbers)))
         if isinstance(part, n.Exists) and not part.conditions and part.equalities:
             part = _by_key(part, numbers, first_column)
             if isinstance(part.right, n.Aggregate):
@@ -59,6 +65,9 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
             return keep_prefix(part)
         if not isinstance(part, n.Aggregate):
             return part
+        return by_values(part, keep, numbers) if follows_values(part) else keep(part)
+
+    def keep(part: n.Aggregate) -> n.Scan:
         whole = complete(part, numbers)
         number = len(found) + 1
         names = tuple(f"k{i}" for i in range(len(whole.groups))) + tuple(f"v{i}" for i in range(len(whole.calls)))
@@ -96,6 +105,12 @@ def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
             output = numbers.attribute(name, Type("bigint"), nullable=False)
             calls.append(n.Call(output, "count", argument))
     return replace(node, calls=tuple(calls))
+
+
+def _if_any(node: n.Node, numbers: Numbers) -> n.Aggregate:
+    """One row if an expression has any, none if it has none."""
+    there = numbers.attribute("there", Type("boolean"), nullable=False)
+    return n.Aggregate(n.Project(node, ((there, text("true")),)), (there,), ())
 
 
 def _by_key(node: n.Exists, numbers: Numbers, first_column: Callable[[n.Scan], str | None]) -> n.Exists:

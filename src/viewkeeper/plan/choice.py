@@ -2,46 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from viewkeeper.algebra import nodes as n
+from viewkeeper.plan.cost import Changed, Rates, Stored, anew, by_change
 
-FULL_SHARE = 0.3
-"""With more of a relation changed than this, computing the view anew reads about as much as following the change."""
+FEW_ROWS = 10_000
+"""With so few rows either way takes no time worth a thought: the view follows the change."""
+
+MARGIN = 1.25
+"""Computing anew has to be clearly cheaper: estimates are rough, and a view should not flip between the ways."""
+
+SPARE_QUERIES = 2
+"""A few queries more or less are not foreseen, and no reason to read everything."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A way to bring a view up to date, and the reason for it."""
+    """A way to bring a view up to date, and the reason for it. `weighed`: the costs of both ways were compared."""
 
     strategy: str
     reason: str
     note: str = ""
+    weighed: bool = False
 
 
 def choose(
-    node: n.Node,
-    changed: Collection[str],
-    refresh: str,
-    changed_rows: Callable[[n.Scan], int],
-    size: Callable[[n.Scan], int],
+    refresh: str, changed: int, stored: Stored, rates: Rates, lay_out: Callable[[], Sequence[Changed]]
 ) -> Choice:
-    """The way to go for a change of some relations."""
-    if refresh == "full":
-        return Choice("full", "refresh = 'full'")
-    if refresh == "incremental":
-        return Choice("incremental", "refresh = 'incremental'")
-    rows = sum(changed_rows(scan) for scan in _each(node) if scan.relation in changed)
-    total = sum(size(scan) for scan in _each(node))
-    if rows > FULL_SHARE * max(total, 1) and rows > 10_000:
-        return Choice("full", f"{_rows(rows)} changed, {_rows(total)} to read for computing it anew")
-    return Choice("incremental", f"{_rows(rows)} changed of {total:,}")
+    """The way to go for so many changed rows. `lay_out` says what following them reads; asked only if it matters."""
+    if refresh in ("full", "incremental"):
+        return Choice(refresh, f"refresh = '{refresh}'")
+    if stored.total <= FEW_ROWS:
+        return Choice(
+            "incremental", f"{count(changed)} changed, {count(stored.total)} to compute it from: too few to matter"
+        )
+    changes = lay_out()
+    follow, fresh = by_change(stored, changes, rates), anew(stored, changed, rates)
+    reason = (
+        f"by change about {span(follow)} ({', '.join([f'{count(changed)} changed', *reads(changes)])}), "
+        f"anew about {span(fresh)} ({count(stored.total)})"
+    )
+    is_cheaper = fresh * MARGIN + SPARE_QUERIES * rates.query < follow
+    return Choice("full" if is_cheaper else "incremental", reason, weighed=True)
 
 
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
+def turns(choice: Callable[[int], Choice], most: int) -> int | None:
+    """From about how many changed rows on a choice is for computing anew; None if not even with `most`."""
+
+    def is_full(changed: int) -> bool:
+        return choice(changed).strategy == "full"
+
+    low, high = 0, 1
+    while not is_full(high):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > max(1, high // 20):
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_full(middle) else (middle, high)
+    unit = int(10 ** max(0, len(str(high)) - 2))
+    return -(-high // unit) * unit
 
 
-def _each(node: n.Node) -> list[n.Scan]:
-    return list({scan.relation: scan for scan in n.scans(node)}.values())
+def reads(changes: Sequence[Changed]) -> list[str]:
+    """What following changes reads, in words."""
+    readings = [(change, reading) for change in changes for reading in change.plan.readings if reading.rows]
+    by_key = sum(1 for change, reading in readings if reading.columns and change.known)
+    whole = sum(reading.rows for change, reading in readings if not (reading.columns and change.known))
+    told = [f"{by_key} read{'' if by_key == 1 else 's'} by key"] if by_key else []
+    return [*told, f"{count(whole)} in full"] if whole else told
+
+
+def span(seconds: float) -> str:
+    """A time in words, no more exact than an estimate is."""
+    if seconds < 0.001:
+        return "1 ms"
+    if seconds < 0.9995:
+        return f"{_two_digits(seconds * 1000)} ms"
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{_two_digits(seconds):,} s"
+
+
+def count(rows: int) -> str:
+    """A number of rows in words."""
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _two_digits(number: float) -> int:
+    return int(float(f"{number:.2g}"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import title
+from viewkeeper.delta.exists import asks_for_any_row
+from viewkeeper.plan.values import follows_values
 
 
 def unbound(node: n.Node) -> list[tuple[str, str]]:
@@ -13,14 +15,17 @@ def unbound(node: n.Node) -> list[tuple[str, str]]:
         match part:
             case n.Window() if not part.partition:
                 found.append(("a window without PARTITION BY is computed over all rows", "add PARTITION BY"))
-            case n.Aggregate() if part.whole and any(call.text is not None for call in part.calls):
-                texts = ", ".join(str(call.text) for call in part.calls if call.text is not None)
-                found.append((f"{texts} without GROUP BY is computed over all rows", "add GROUP BY"))
+            case n.Aggregate() if part.whole and not follows_values(part):
+                for call in part.calls:
+                    if call.text is not None and any(a.type.has_map() for a in call.text.attributes):
+                        what = "a scalar subquery" if call.function == "single" else str(call.text)
+                        reason = f"{what} without GROUP BY, of a MAP, is computed over all rows"
+                        found.append((reason, "take map_entries of it"))
             case n.Top() if part.limit is None:
                 found.append(("OFFSET without LIMIT is computed over all rows", "add LIMIT"))
             case n.Outer() if not part.equalities and not has_single_row(part.right):
                 found.append((f"an outer join without an equality ({title(part)}) compares all rows", "join by a key"))
-            case n.Exists() if not part.equalities and not has_single_row(part.right):
+            case n.Exists() if not (part.equalities or asks_for_any_row(part) or has_single_row(part.right)):
                 what = "NOT EXISTS, NOT IN or ALL" if part.negated else "EXISTS, IN or ANY"
                 found.append((f"{what} without an equality ({title(part)}) compares all rows", "correlate by a key"))
     return found

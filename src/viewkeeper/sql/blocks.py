@@ -97,6 +97,7 @@ class Block:
 
     def _bind_sorts(self, aliases: dict[str, exp.Expr]) -> None:
         order = self.tree.args.get("order")
+        names = {**self._names_of_items(), **aliases}
         for key in order.expressions if order is not None else ():
             descending, first = direction(key)
             if is_all(key) and not self.scope.lookup(["all"])[0] and "all" not in aliases:
@@ -106,8 +107,15 @@ class Block:
             if position is not None:
                 bound = self._item_at(position, key, "ORDER BY").bound
             else:
-                bound = self.binder.bind(key.this, before=aliases)
+                bound = self.binder.bind(key.this, before=names)
             self.sorts.append(_Sort(bound, descending, first, key))
+
+    def _names_of_items(self) -> dict[str, exp.Expr]:
+        """The names that mean one selected column, which ORDER BY looks for first."""
+        found: dict[str, list[exp.Expr]] = {}
+        for item in self.items:
+            found.setdefault(item.name.lower(), []).append(item.bound)
+        return {name: bound[0] for name, bound in found.items() if all(same(bound[0], other) for other in bound)}
 
     def _item_at(self, position: int, at: exp.Expr, clause: str) -> Item:
         if not 1 <= position <= len(self.items):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from typing import ClassVar, NoReturn, Protocol
 
 from sqlglot import exp
 
@@ -26,6 +26,9 @@ class Typer(Protocol):
 
 class Context:
     """One translation of one text."""
+
+    repeatable: ClassVar[bool] = True
+    """Whether sums of floats must not depend on the order of rows: a view is compared with itself computed anew."""
 
     def __init__(self, text: str, whole: str, typer: Typer) -> None:
         self.text = text

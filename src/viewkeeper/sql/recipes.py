@@ -140,7 +140,7 @@ def _sum(context: Context, call: Written) -> Recipe:
             return Plan((Needed("sum", made[0]),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
         if kind.name == "decimal":
             return Plan((Needed("sum", made[0]),), lambda sums: _narrowed(sums[0], min(38, kind.precision + 10)))
-        if kind.is_float:
+        if kind.is_float and context.repeatable:
             return Plan((Needed("sum", None, _float_sum(made[0])),))
         return Plan((Needed("sum", None, text("sum({})", made[0], raises=True)),))
 
@@ -172,7 +172,7 @@ def _distinct_total(context: Context, call: Written) -> Recipe:
     name = _SYNONYMS.get(call.name, call.name)
 
     def plan(made: Columns) -> Plan:
-        if not made[0].type.is_float:
+        if not made[0].type.is_float or not context.repeatable:
             return Plan((Needed(name, None, text(f"{name}(DISTINCT {{}})", made[0], raises=True)),))
         if name == "sum":
             return Plan((Needed(name, None, _float_sum(made[0], "collect_set")),))
@@ -193,7 +193,7 @@ def _avg(context: Context, call: Written) -> Recipe:
         if kind.name == "decimal" and kind.precision <= 19:  # beyond, a remainder would not fit 38 digits
             exact = _Average(kind)
             return Plan(pair, lambda kept: exact.rounded(*kept), lambda kept: exact.quotient(*kept))
-        if kind.is_float:
+        if kind.is_float and context.repeatable:
             return Plan((Needed("avg", None, _float_average(made[0])),))
         return Plan((Needed("avg", None, text("avg({})", made[0], raises=True)),))
 

@@ -127,7 +127,7 @@ class Attaching:
         return n.Project(kept, passed_on(before))
 
     def _flags(self, outer: Node, sub: Subquery) -> tuple[Node, list[Attribute]]:
-        """Per outer row: how many rows the subquery has (NULL for none), and how many of them are NULL."""
+        """Per outer row: a value that is NULL if the subquery has no rows, and one above 0 if some of them are NULL."""
         numbers = self.context.numbers
         copy, renamed = copied(sub.node, numbers)
         target = renamed.get(sub.outputs[0], sub.outputs[0])
@@ -144,14 +144,18 @@ class Attaching:
             n.Call(numbers.attribute("rows", BIGINT, nullable=False), "count"),
             n.Call(numbers.attribute("nulls", BIGINT, nullable=False), "count", is_null),
         )
+        flags = [call.output for call in calls]
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
-        if not groups:
+        if not groups:  # how many there are would change with every row, and with it all outer rows
             whole = n.Aggregate(below, (), calls, whole=True)
-            counted = filtered(whole, [text("{} > 0", calls[0].output)])
+            some = filtered(whole, [text("{} > 0", flags[0])])
+            values = (text("1"), text("CASE WHEN {} > 0 THEN 1 ELSE 0 END", flags[1]))
+            flags = [numbers.attribute(flag.name, Type("int"), nullable=False) for flag in flags]
+            counted: Node = n.Project(some, tuple(zip(flags, values, strict=True)))
         else:
             counted = n.Aggregate(below, groups, calls)
         joined, outside = left_join(self.context, outer, counted, pushed.ties())
-        return joined, [outside[call.output] for call in calls]
+        return joined, [outside[flag] for flag in flags]
 
     # values ----------------------------------------------------------------------------------------
 

@@ -196,9 +196,7 @@ class Translation:
         if not said:
             if index < len(expected) and (kind := expected[index]) is not None:
                 return kind
-            self.context.wrong(
-                "a column that is always NULL has no type", at, "write for instance CAST(NULL AS STRING)"
-            )
+            said = list(values)
         kinds = list(dict.fromkeys(self.context.types(said, [at] * len(said))))
         kind = kinds[0]
         for other in kinds[1:]:

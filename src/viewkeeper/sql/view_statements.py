@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from viewkeeper.errors import SqlError
+from viewkeeper.errors import Place, SqlError
 from viewkeeper.spans import seconds
 from viewkeeper.sql.tokens import Cursor
 
@@ -39,11 +40,15 @@ class CreateView:
 
 @dataclass(frozen=True)
 class AlterView:
-    """ALTER [MATERIALIZED] VIEW name AS query. `materialized` is None for ALTER VIEW, which takes either kind."""
+    """ALTER [MATERIALIZED] VIEW name [WITH (options)] AS query.
+
+    `materialized` is None for ALTER VIEW, which takes either kind; `options` are those that get another value.
+    """
 
     name: str
     query: str
     materialized: bool | None = None
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def read_create_view(cursor: Cursor, or_replace: bool) -> CreateView:
     name = cursor.name("a view name")
     columns = _columns(cursor) if cursor.word() == "(" else None
     _comment(cursor)
-    options = _options(cursor, materialized) if cursor.word() == "WITH" else ViewOptions()
+    options = ViewOptions(**dict(_options(cursor, materialized) if cursor.word() == "WITH" else ()))
     _comment(cursor)
     if cursor.word() in _ELSEWHERE:
         raise cursor.error(f"{cursor.word()} is not supported for a view", hint=_ELSEWHERE[cursor.word()])
@@ -156,10 +161,11 @@ def read_alter_view(cursor: Cursor) -> AlterView:
     materialized = True if cursor.accept("MATERIALIZED") else None
     cursor.expect("VIEW")
     name = cursor.name("a view name")
+    options = _options(cursor, True) if cursor.word() == "WITH" else ()
     if cursor.word() != "AS":
         raise cursor.error("only the query of a view can be altered", hint=f"ALTER VIEW {name} AS SELECT ...")
     cursor.expect("AS")
-    return AlterView(name, _query(cursor), materialized)
+    return AlterView(name, _query(cursor), materialized, options)
 
 
 def read_drop_view(cursor: Cursor) -> DropView:
@@ -203,8 +209,17 @@ def _kind(cursor: Cursor) -> bool:
 # options ----------------------------------------------------------------------------------------
 
 
-def _options(cursor: Cursor, materialized: bool) -> ViewOptions:
-    """Reads WITH (name = value, ...)."""
+def does_not_apply(option: str, place: Place | None) -> SqlError:
+    """The error for an option of a view that is not materialized."""
+    return SqlError(
+        f"a view that is not materialized stores nothing, so '{option}' does not apply to it",
+        place=place,
+        hint="leave it out, or write CREATE MATERIALIZED VIEW",
+    )
+
+
+def _options(cursor: Cursor, materialized: bool) -> tuple[tuple[str, Any], ...]:
+    """Reads WITH (name = value, ...): the options that are given, and what they imply."""
     cursor.expect("WITH", "(")
     options = ViewOptions()
     given: dict[str, int] = {}
@@ -219,25 +234,24 @@ def _options(cursor: Cursor, materialized: bool) -> ViewOptions:
             cursor.index = start
             raise cursor.error(f"the option '{name}' is given twice", hint="leave one of them out")
         if not materialized and name != "auxiliary":
-            cursor.index = start
-            raise cursor.error(
-                f"a view that is not materialized stores nothing, so '{name}' does not apply to it",
-                hint="leave it out, or write CREATE MATERIALIZED VIEW",
-            )
+            raise does_not_apply(name, cursor.place(start))
         given[name] = start
         cursor.expect("=")
         options = reader(cursor, options)
         if cursor.accept(")"):
             break
         cursor.expect(",")
+    found = {name: getattr(options, name) for name in given}
     if options.lag is not None:
-        if "on" in given and options.on == "commit":
+        if found.get("on") == "commit":
             cursor.index = given["lag"]
             raise cursor.error(
                 "a view that is refreshed on every commit has no lag", hint="leave out lag, or on = 'commit'"
             )
-        options = replace(options, on="demand")
-    return options
+        found["on"] = "demand"
+    if found.get("on") == "commit":
+        found["lag"] = None
+    return tuple(found.items())
 
 
 def _choice(cursor: Cursor, name: str, choices: tuple[str, ...]) -> str:

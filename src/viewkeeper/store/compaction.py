@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.bags import grouped
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.store.batch import FILE_ROWS, STORED, read_files, stored_frame
 from viewkeeper.store.faults import point
@@ -66,17 +68,19 @@ def compact_tiers(store: Store, names: Sequence[str]) -> None:
 
 def compact_relation(store: Store, relation: Relation) -> Compacted | None:
     """Rewrites all of a relation into key-sorted files, if that helps."""
-    horizon = store.state.horizon(now())
+    horizon = store.state.horizon_of(relation, now())
     files = relation.files
     small = sum(file.rows < FILE_ROWS // 4 for file in files)
-    cancelling = any(file.low_weight < 0 and file.first_epoch <= horizon for file in files)
-    if small < 2 and not (cancelling and len(files) > 1):
+    cancelling = [file for file in files if file.low_weight < 0 and file.first_epoch <= horizon]
+    history = any(file.merged and file.first_epoch < horizon for file in cancelling)
+    if small < 2 and not (cancelling and len(files) > 1) and not history:
         return None
     return _replace(store, relation, files)
 
 
 def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Compacted | None:
-    horizon = store.state.horizon(now())
+    horizon = store.state.horizon_of(relation, now())
+    alone = store.state.folds_alone(relation)
     rows = sum(file.rows for file in files)
     writer = store.writer(relation)
     if rows <= DRIVER_ROWS:
@@ -85,7 +89,7 @@ def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Com
         frame = _merged_frame(store, relation.schema, files, horizon)
         added = writer.write_frame(frame, rows, merged=True)
     point("compact-written")
-    if not _swap(store, relation, files, added, horizon):
+    if not _swap(store, relation, files, added, horizon, alone=alone):
         return None
     point("compact-entered")
     after = sum(file.rows for file in added)
@@ -119,17 +123,28 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
             few.extend(group)
             continue
         frame = stored_frame(engine, storage, group, schema)
-        frames.append(frame.selectExpr(*names, WEIGHT, f"CAST({epoch} AS BIGINT) AS {EPOCH}"))
+        frames.append(frame.select(*listed(*names, WEIGHT, f"CAST({epoch} AS BIGINT) AS {EPOCH}")))
     if few:
         frames.append(engine.arrow(read_files(storage, few, schema), schema, STORED))
     union = engine.union(frames)
-    lifted = union.selectExpr(*names, WEIGHT, f"greatest({EPOCH}, CAST({horizon} AS BIGINT)) AS {EPOCH}")
+    lifted = union.select(*listed(*names, WEIGHT, f"greatest({EPOCH}, CAST({horizon} AS BIGINT)) AS {EPOCH}"))
     total = grouped(lifted, schema, (EPOCH,), {WEIGHT: "sum"})
-    return total.filter("_vk_total <> 0").selectExpr(*names, f"_vk_total AS {WEIGHT}", EPOCH)
+    return total.filter(parsed("_vk_total <> 0")).select(*listed(*names, f"_vk_total AS {WEIGHT}", EPOCH))
 
 
-def _swap(store: Store, relation: Relation, files: Sequence[DataFile], added: Sequence[DataFile], horizon: int) -> bool:
-    """Enters the replacement in the ledger, unless another process already replaced one of the files."""
+def _swap(
+    store: Store,
+    relation: Relation,
+    files: Sequence[DataFile],
+    added: Sequence[DataFile],
+    horizon: int,
+    *,
+    alone: bool,
+) -> bool:
+    """Enters the replacement in the ledger, unless another process already replaced one of the files.
+
+    With it goes which epochs are no longer there: of this relation, or (unless it folds alone) of all.
+    """
     paths = [file.path for file in files]
     with store.storage.lock(LOCK):
         while True:
@@ -139,17 +154,10 @@ def _swap(store: Store, relation: Relation, files: Sequence[DataFile], added: Se
             if not there.issuperset(paths) or store.is_revoked(state, added):
                 store.storage.delete(file.path for file in added)
                 return False
-            entry = {
-                "kind": "maintenance",
-                "swapped": {
-                    relation.id: {
-                        "removed": paths,
-                        "added": [file.to_json(relation.schema) for file in added],
-                    }
-                },
-            }
+            swap: dict[str, Any] = {"removed": paths, "added": [file.to_json(relation.schema) for file in added]}
+            entry: dict[str, Any] = {"kind": "maintenance", "swapped": {relation.id: swap}}
             if any(file.first_epoch < horizon for file in files):
-                entry["oldest"] = horizon  # type: ignore[assignment]
+                (swap if alone else entry)["oldest"] = horizon
             after = store.ledger.append(state, entry)
             if after is not None:
                 store.state = after

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.rows import consolidate, rows_among
 from viewkeeper.algebra.schema import EPOCH, Schema
 from viewkeeper.store.batch import read_files
+from viewkeeper.store.scan import Scan
 from viewkeeper.store.state import DataFile
 from viewkeeper.store.storage import Storage
 
 FEW_ROWS = 4_000
 """Relations of so few signed rows are read on the driver."""
+
+PICKED_ROWS = 20_000
+"""The same where only those with some keys are wanted."""
 
 KEPT_ROWS = 400_000
 """Rows of small files that are kept in memory."""
@@ -31,11 +34,20 @@ class SmallFiles:
         self._rows = 0
         self._lock = threading.Lock()
 
-    def net_rows(self, files: Sequence[DataFile], schema: Schema, epoch: int) -> pa.Table:
-        """The net signed rows of some files up to an epoch."""
+    @staticmethod
+    def are_few(picked: Scan) -> bool:
+        """Whether what was picked of a relation is better read here than on the engine."""
+        rows = sum(file.rows for file in picked.files)
+        return rows <= (FEW_ROWS if picked.keys is None else PICKED_ROWS)
+
+    def net_rows(self, picked: Scan) -> pa.Table:
+        """The net signed rows of the picked files up to the epoch, only those with one of the keys if there are any."""
+        keys, schema, epoch = picked.keys, picked.source.schema, picked.source.epoch
         parts = []
-        for file in files:
+        for file in picked.files:
             rows = self._read(file, schema)
+            if keys is not None:  # of other keys not every file was picked
+                rows = rows_among(rows, keys.schema.names, keys.table)
             if file.merged and file.last_epoch > epoch:
                 rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))
             parts.append(rows.drop_columns([EPOCH]))

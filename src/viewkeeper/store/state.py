@@ -7,16 +7,17 @@ its number. So one set of files answers every epoch that is still kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.engine.settings import Settings
 from viewkeeper.errors import NotFound
 from viewkeeper.store import bounds as bounds_of
 from viewkeeper.store.bounds import Bound
-from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE, Definition
+from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE, VIEW, Definition
 
 MARK_SECONDS = 60.0
 """Commit times are remembered this finely, or finer when little history is kept."""
@@ -73,7 +74,8 @@ class DataFile:
 class Relation:
     """A relation: its definition (a table has none) and its files.
 
-    `former` are the definitions it had before, each with the epoch from which on it was no longer true.
+    `former` are the definitions it had before, each with the epoch from which on it was no longer true. Changes up to
+    `oldest` have been folded together: its files say nothing about earlier epochs.
     """
 
     id: str
@@ -84,6 +86,7 @@ class Relation:
     files: tuple[DataFile, ...] = ()
     definition: Definition | None = None
     former: tuple[tuple[int, Definition], ...] = ()
+    oldest: int = 0
 
     @property
     def kind(self) -> str:
@@ -126,6 +129,7 @@ class Relation:
             "schema": self.schema.to_json(),
             "created": self.created,
             "dropped": self.dropped,
+            "oldest": self.oldest,
             "files": [file.to_json(self.schema) for file in self.files],
         }
         if self.definition is not None:
@@ -135,13 +139,21 @@ class Relation:
         return body
 
     @staticmethod
-    def from_json(body: dict[str, Any]) -> Relation:
-        """The inverse of to_json."""
+    def from_json(body: dict[str, Any], oldest: int) -> Relation:
+        """The inverse of to_json; `oldest` is that of the database, for a snapshot that has none for each relation."""
         schema = Schema.from_json(body["schema"])
         files = tuple(DataFile.from_json(file, schema, 0) for file in body["files"])
         former = tuple((until, Definition.from_json(old)) for until, old in body.get("former", ()))
         return Relation(
-            body["id"], body["name"], schema, body["created"], body["dropped"], files, _definition(body), former
+            body["id"],
+            body["name"],
+            schema,
+            body["created"],
+            body["dropped"],
+            files,
+            _definition(body),
+            former,
+            body.get("oldest", oldest),
         )
 
 
@@ -166,29 +178,91 @@ class State:
     committed_at: float = 0.0
 
     def find(self, name: str, epoch: int | None = None) -> Relation | None:
-        """The relation of a name (without regard to case) at an epoch, the newest if none is given."""
+        """The relation of a name (without regard to case) at an epoch, the newest if none is given.
+
+        Raises NotFound if it was there, but that epoch of it is no longer kept.
+        """
         at = self.epoch if epoch is None else epoch
         wanted = name.lower()
         for relation in self.relations.values():
             if relation.name.lower() == wanted and relation.lives_at(at):
+                oldest = at if at >= self.epoch else self.oldest_of(relation, at)
+                if at < oldest:
+                    raise NotFound(
+                        f"epoch {at} of {relation.name} is no longer kept",
+                        hint=f"the oldest kept epoch of {relation.name} is {oldest}",
+                    )
                 return relation
         return None
 
     def check_epoch(self, epoch: int) -> None:
-        """Raises NotFound unless the epoch can be read."""
+        """Raises NotFound if nothing can be read at the epoch; `find` knows about each relation."""
         if epoch > self.epoch:
             raise NotFound(f"there is no epoch {epoch} yet", hint=f"the newest is {self.epoch}")
-        if epoch < self.oldest:
+        if epoch < self._first_readable:
             raise NotFound(f"epoch {epoch} is no longer kept", hint=f"the oldest kept epoch is {self.oldest}")
+
+    # how much history is kept --------------------------------------------------------------------
+
+    def own_keep(self, relation: Relation) -> float | None:
+        """How many seconds the old epochs of a view are kept, where it says so itself; None for all others."""
+        return None if relation.definition is None or relation.dropped is not None else relation.definition.keep
+
+    def oldest_of(self, relation: Relation, epoch: int | None = None) -> int:
+        """The oldest epoch at which a relation can be read; of a virtual view, with its definition at an epoch."""
+        definition = relation.definition_at(self.epoch if epoch is None else epoch)
+        if definition is not None and definition.kind == VIEW:
+            read = [self.relations.get(scan.relation) for scan in n.scans(definition.as_written)]
+            return max((self.oldest if r is None else self.oldest_of(r) for r in read), default=self.oldest)
+        if relation.kind == AUXILIARY or self.own_keep(relation) is not None:
+            return relation.oldest
+        return max(self.oldest, relation.oldest)
+
+    def oldest_feed(self, relation: Relation, since: int) -> int:
+        """The oldest epoch after which the changes of a relation are known, under all definitions it had since then."""
+        epochs = [since, *(until for until, _ in relation.former if until > since)]
+        return max(self.oldest_of(relation, epoch) for epoch in epochs)
+
+    @property
+    def _first_readable(self) -> int:
+        """The first epoch at which anything can be read."""
+        longer = [max(r.oldest, r.created) for r in self.relations.values() if self.own_keep(r) is not None]
+        return min([self.oldest, *longer])
 
     def horizon(self, now: float) -> int:
         """The oldest epoch promised to readers: the one that was current `keep` seconds ago, or an earlier one.
 
         A view that is refreshed on demand still has to read the changes since it was last true.
         """
-        passed = max((epoch for epoch, at in self.marks if at <= now - self.keep), default=0)
-        waiting = [r.definition.refreshed for r in self.alive() if r.definition is not None and r.definition.is_demand]
-        return max(self.oldest, min([passed, *waiting]))
+        return max(self.oldest, min([self._passed(now - self.keep), *self._waiting()]))
+
+    def horizon_of(self, relation: Relation, now: float) -> int:
+        """The oldest epoch of a relation that is still promised: by its own `keep`, or by the database's.
+
+        What is kept beside a stored view is read in its newest state alone, or in that of the last refresh; beside a
+        virtual view it serves its feed.
+        """
+        if self.folds_alone(relation):
+            own = self.own_keep(relation)
+            passed = self.epoch if own is None else self._passed(now - own)
+            return max(relation.oldest, min([passed, *self._waiting()]))
+        return self.horizon(now)
+
+    def folds_alone(self, relation: Relation) -> bool:
+        """Whether how much history is kept of a relation is its own matter, not that of the whole database."""
+        if relation.kind == AUXILIARY:
+            return not any(user.kind == VIEW for user in self.dependents(relation.id))
+        return self.own_keep(relation) is not None
+
+    def _passed(self, time: float) -> int:
+        """The epoch that was current at a time, or an earlier one."""
+        return max((epoch for epoch, at in self.marks if at <= time), default=0)
+
+    def _waiting(self) -> Iterator[int]:
+        """The epochs at which views that are refreshed on demand were last true."""
+        for relation in self.alive():
+            if relation.definition is not None and relation.definition.is_demand:
+                yield relation.definition.refreshed
 
     def time_of(self, epoch: int) -> float:
         """When an epoch was committed, or a little earlier: commit times are remembered now and then."""
@@ -240,7 +314,8 @@ class State:
         for key in entry.get("dropped", ()):
             relations[key] = replace(relations[key], dropped=epoch)
         marks = self.marks
-        if not marks or entry["at"] - marks[-1][1] >= min(MARK_SECONDS, self.keep / 100):
+        keeps = [self.keep, *self._own_keeps()]
+        if not marks or entry["at"] - marks[-1][1] >= min(MARK_SECONDS, min(keeps) / 100):
             marks = (*marks, (epoch, entry["at"]))
         return replace(self, epoch=epoch, relations=relations, marks=marks, committed_at=entry["at"])
 
@@ -252,24 +327,38 @@ class State:
             gone = set(swap["removed"])
             kept = tuple(file for file in relation.files if file.path not in gone)
             added = tuple(DataFile.from_json(file, relation.schema, 0) for file in swap["added"])
-            relations[key] = replace(relation, files=kept + added)
+            folded = swap.get("oldest", entry.get("oldest", 0))
+            relations[key] = replace(relation, files=kept + added, oldest=max(relation.oldest, folded))
             removed.extend((path, entry["number"], entry["at"]) for path in swap["removed"])
         for key in entry.get("forgotten", ()):
             removed.extend((file.path, entry["number"], entry["at"]) for file in relations.pop(key).files)
-        oldest = max(self.oldest, entry.get("oldest", 0))
-        for key, relation in relations.items():
-            if relation.former and relation.former[0][0] <= oldest:
-                kept_old = tuple(old for old in relation.former if old[0] > oldest)
-                relations[key] = replace(relation, former=kept_old)
         swept = set(entry.get("swept", ()))
-        return replace(
+        state = replace(
             self,
             relations=relations,
-            oldest=oldest,
-            marks=tuple(mark for i, mark in enumerate(self.marks) if mark[0] >= oldest or i + 1 == len(self.marks)),
+            oldest=max(self.oldest, entry.get("oldest", 0)),
             removed=tuple(item for item in removed if item[0] not in swept),
             revoked=self.revoked | frozenset(entry.get("revoked", ())),
         )
+        first = state._first_readable
+        for key, relation in relations.items():
+            if relation.former and relation.former[0][0] <= first:
+                kept_old = tuple(old for old in relation.former if old[0] > first)
+                relations[key] = replace(relation, former=kept_old)
+        return replace(state, marks=tuple(state._marks_from(first)))
+
+    def _own_keeps(self) -> list[float]:
+        """The spans for which views keep their own history."""
+        return [own for relation in self.relations.values() if (own := self.own_keep(relation)) is not None]
+
+    def _marks_from(self, first: int) -> Iterator[tuple[int, float]]:
+        """The commit times since an epoch; fewer of those that only views with a longer `keep` ask for."""
+        apart = max(self._own_keeps(), default=0.0) / 1000
+        last = -apart
+        for epoch, at in self.marks:
+            if epoch >= self.oldest or (epoch, at) == self.marks[-1] or (epoch >= first and at - last >= apart):
+                last = at
+                yield epoch, at
 
     def to_json(self) -> dict[str, Any]:
         """For a snapshot."""
@@ -289,7 +378,7 @@ class State:
     @staticmethod
     def from_json(body: dict[str, Any]) -> State:
         """The inverse of to_json."""
-        relations = [Relation.from_json(relation) for relation in body["relations"]]
+        relations = [Relation.from_json(relation, body["oldest"]) for relation in body["relations"]]
         return State(
             body["number"],
             body["epoch"],

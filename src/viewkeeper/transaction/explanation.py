@@ -6,77 +6,21 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.printing import formula, tree
-from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.analysis.keys import keys_of
 from viewkeeper.delta.compile import differentiate
-from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.lowered import Binding, Lowered
-from viewkeeper.engine.lowering import Lowering
+from viewkeeper.plan.choice import Choice, choose, count, span, turns
+from viewkeeper.plan.cost import RATES, Changed, anew, by_change
 from viewkeeper.store.definition import KIND_WORDS, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
+from viewkeeper.transaction.layout import followed, plan_of, refresh_of, rows_of, stored_of
 from viewkeeper.transaction.propagation import maintained_node
-from viewkeeper.transaction.reading import schema_of
+from viewkeeper.transaction.views import would_save
 
-
-@dataclass
-class Reading:
-    """A relation that a change makes a plan read: in which state, and by which columns."""
-
-    relation: str
-    state: str
-    columns: tuple[str, ...]
-    sorted: bool
-    rows: int
-
-    def __str__(self) -> str:
-        if not self.rows:
-            return f"{self.relation}@{self.state}: holds nothing"
-        if not self.columns:
-            return f"{self.relation}@{self.state}: reads all {self.rows:,} rows"
-        how = "files picked by it" if self.sorted else "all files, rows picked by it"
-        return f"{self.relation}@{self.state}: by {', '.join(self.columns)} ({how})"
-
-
-class PlanReader:
-    """Stands in for stored relations while a plan is laid out: notes what would be read, and reads nothing."""
-
-    def __init__(self, engine: Engine, state: State) -> None:
-        self.engine = engine
-        self.state = state
-        self.readings: list[Reading] = []
-
-    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
-        """Notes a read; gives a frame that is never run."""
-        if scan.state == n.CHANGE:
-            return self._pretend(scan.outputs, weighted=True)
-        relation = self.state.relations[scan.relation]
-        names = dict(zip(scan.outputs, scan.stored_names, strict=True))
-        columns = tuple(names[a] for a in binding.columns) if binding is not None else ()
-        first = relation.schema.sort_columns[:1]
-        by_file = any(name.lower() == column.lower() for name in columns for column in first)
-        self.readings.append(Reading(scan.name, scan.state, columns, by_file, self.size(scan)))
-        return self._pretend(scan.outputs, known=binding is not None)
-
-    def size(self, scan: n.Scan) -> int:
-        """How many signed rows are stored of a relation."""
-        return sum(file.rows for file in self.state.relations[scan.relation].files)
-
-    def keep(self, lowered: Lowered) -> Lowered:
-        """What was computed is on the driver, and so are its keys."""
-        return self._pretend(lowered.outputs, weighted=lowered.weighted)
-
-    def _pretend(self, outputs: tuple[Attribute, ...], *, weighted: bool = False, known: bool = True) -> Lowered:
-        schema = schema_of(outputs)
-        table = (schema.signed_arrow if weighted else schema.arrow).empty_table()
-        frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
-        keys = pa.table([pa.nulls(1, a.type.arrow) for a in outputs], names=[a.label for a in outputs])
-        return Lowered(frame, outputs, weighted, (keys,) if known else (), known)
+SHOWN = (1, 1_000, 100_000)
+"""The cost of following a change is shown for so many changed rows."""
 
 
 @dataclass
@@ -107,10 +51,13 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         "query": list(tree(query)),
         "auxiliary": [_part(store, state, state.relations[key]).__dict__ for key in definition.hidden],
         "changes": _changes(store, state, relation),
-        "cost": _cost(state, query),
+        "cost": _recompute(state, query),
     }
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
+    saved = would_save(state, relation)
+    if saved is not None:
+        body["auxiliary = true"] = saved
     return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(body)
 
 
@@ -124,43 +71,74 @@ def _keys_in(state: State) -> Any:
 
 def _part(store: Store, state: State, relation: Relation) -> Part:
     node = maintained_node(relation)
-    rows = sum(file.rows for file in relation.files)
-    return Part(relation.name, rows, len(relation.files), list(tree(node)), _changes(store, state, relation))
+    return Part(
+        relation.name, rows_of(relation), len(relation.files), list(tree(node)), _changes(store, state, relation)
+    )
 
 
 def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[str, Any]]:
-    """Per relation that the expression reads: the symbolic change, and what working it out reads."""
-    assert relation.definition is not None
+    """Per relation that the expression reads: the symbolic change, what working it out reads, and what it costs."""
     node = maintained_node(relation)
     found: dict[str, dict[str, Any]] = {}
-    folded = isinstance(node, n.Aggregate) and relation.kind != VIEW
     for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
-        target = node.input if folded and isinstance(node, n.Aggregate) else node
-        change = differentiate(target, {key})
-        if change is None:
+        plan = plan_of(store.engine, state.relations.__getitem__, relation, key)
+        if plan is None:
             continue
-        reader = PlanReader(store.engine, state)
-        Lowering(store.engine, reader, looks=False).lower(change)
-        text = formula(change)
-        reads = [str(reading) for reading in reader.readings]
-        if folded and isinstance(node, n.Aggregate):
-            if all(call.text is None for call in node.calls):
-                text = f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K"
-                if any(call.function in ("min", "max") for call in node.calls):
-                    reads.append("the groups whose extremum was deleted and not reached again, by group")
-            else:
-                text = f"γ(S@new⋉K) − γ@old⋉K with K from {text}"
-                reads.append("the touched groups, by group")
-        whole = sum(reading.rows for reading in reader.readings if not reading.columns)
-        by_key = sum(1 for reading in reader.readings if reading.columns)
-        cost = f"{by_key} read{'' if by_key == 1 else 's'} by key for every changed row, {whole:,} rows in full"
-        found[state.relations[key].name] = {"change": text, "reads": reads, "cost": cost}
+        text, more = _symbolic(relation, node, key)
+        reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
+        cost = _cost(store, state, relation, key)
+        found[state.relations[key].name] = {"change": text, "reads": reads + more, "cost": cost}
     return found
 
 
-def _cost(state: State, query: n.Node) -> dict[str, Any]:
+def _symbolic(relation: Relation, node: n.Node, key: str) -> tuple[str, list[str]]:
+    """The change as a formula, and what is read beside what its plan says."""
+    if not isinstance(node, n.Aggregate) or relation.kind == VIEW:
+        return _formula(node, key), []
+    text = _formula(node.input, key)
+    if all(call.text is None for call in node.calls):
+        extrema = any(call.function in ("min", "max") for call in node.calls)
+        more = ["the groups whose extremum was deleted and not reached again, by group"] if extrema else []
+        return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
+    if node.whole:
+        return f"γ(S@new) − γ@old if there is any {text}", []
+    return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
+
+
+def _formula(node: n.Node, key: str) -> str:
+    change = differentiate(node, {key})
+    assert change is not None, "a plan was laid out for it"
+    return formula(change)
+
+
+def _cost(store: Store, state: State, relation: Relation, key: str) -> dict[str, Any]:
+    """Seconds expected by change, for some numbers of changed rows, and anew.
+
+    "full from" is where `auto` turns to computing anew: None if it never does, or is not what decides.
+    """
+    engine, find = store.engine, state.relations.__getitem__
+    rates = RATES[engine.kind]
+
+    def followed_by(rows: int) -> list[Changed]:
+        return followed(engine, find, relation, {key: rows})
+
+    def chosen(rows: int) -> Choice:
+        return choose("auto", rows, stored_of(find, relation, {key: rows}), rates, lambda: followed_by(rows))
+
+    by_rows = {f"{r}": by_change(stored_of(find, relation, {key: r}), followed_by(r), rates) for r in SHOWN}
+    refresh = None if relation.kind == VIEW else refresh_of(relation, state.alive())
+    most = max(2 * rows_of(find(key)), SHOWN[-1])
+    return {
+        "by change": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},
+        "anew": round(anew(stored_of(find, relation, {}), 0, rates), 4),
+        "refresh": refresh,
+        "full from": turns(chosen, most) if refresh == "auto" else None,
+    }
+
+
+def _recompute(state: State, query: n.Node) -> dict[str, Any]:
     read = {scan.relation: state.relations[scan.relation] for scan in n.scans(query)}
-    rows = {relation.name: sum(file.rows for file in relation.files) for relation in read.values()}
+    rows = {relation.name: rows_of(relation) for relation in read.values()}
     return {"full": f"reads {sum(rows.values()):,} stored rows", "rows": rows}
 
 
@@ -178,6 +156,8 @@ def _text(body: dict[str, Any]) -> str:
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
     lines += _change_lines(body["changes"])
+    if "auxiliary = true" in body:
+        lines.append(body["auxiliary = true"])
     lines.append(f"full recompute: {body['cost']['full']}")
     lines.append(
         "δR = ΔR − ∇R: inserted rows less deleted ones; @old and @new: before and after; ⋉K: only touched keys"
@@ -190,5 +170,13 @@ def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
     for table, told in changes.items():
         lines.append(f"when {table} changes, δ = {told['change']}")
         lines += [f"  {read}" for read in told["reads"] or ["reads nothing but the change"]]
-        lines.append(f"  cost: {told['cost']}")
+        cost = told["cost"]
+        sizes = [f"{span(seconds)} for {count(int(rows))}" for rows, seconds in cost["by change"].items()]
+        lines.append(f"  cost by change: about {', '.join(sizes)}; anew: about {span(cost['anew'])}")
+        if cost["refresh"] == "auto":
+            turn = cost["full from"]
+            when = "follows every change" if turn is None else f"computes anew from about {count(turn)} changed on"
+            lines.append(f"  refresh = 'auto' {when}")
+        elif cost["refresh"] is not None:
+            lines.append(f"  refresh = '{cost['refresh']}' decides, whatever it costs")
     return lines

@@ -26,16 +26,16 @@ from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.prefix import move
 from viewkeeper.errors import InternalError, ViewkeeperError
-from viewkeeper.plan.choice import Choice, choose
+from viewkeeper.plan.choice import Choice
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.definition import AUXILIARY, VIEW
 from viewkeeper.store.scan import Source, pick, signed_frame
-from viewkeeper.store.small import FEW_ROWS
 from viewkeeper.store.state import Relation
 from viewkeeper.store.storage import now
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
 from viewkeeper.transaction.intake import canonical_frame, materialise
+from viewkeeper.transaction.layout import decide, refresh_of
 from viewkeeper.transaction.reading import Fetched, StateReader, Work, schema_of
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
@@ -147,7 +147,8 @@ def propagate(tx: Transaction) -> list[Maintained]:
     done: list[Maintained] = []
     order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
     total, reached = sum(len(level) for level in order), 0
-    fetched = Fetched((maintained_node(relation) for level in order for relation in level), tx.looked_up)
+    kept = [(relation, maintained_node(relation)) for level in order for relation in level]
+    fetched = Fetched(kept, tx.looked_up)
     for level in order:
         if tx.store.progress is not None:
             names = [relation.name for relation in level if relation.kind != AUXILIARY]
@@ -217,9 +218,7 @@ def maintain(
     """Brings one stored view up to date: by change, or by computing it anew, as the plan chooses."""
     began = time.perf_counter()
     reader.own = relation.id
-    assert relation.definition is not None
-    refresh = relation.definition.refresh
-    choice = choose(node, changed, refresh, lambda scan: _changed_rows(tx, scan.relation), reader.size)
+    choice = decide(reader, relation, changed, refresh_of(relation, tx.alive()))
     try:
         if choice.strategy == "full":
             recompute(tx, relation, node, reader)
@@ -230,7 +229,11 @@ def maintain(
             problem.detail = f"while keeping {_known_as(tx, relation)} true"
         raise
     seconds = time.perf_counter() - began
-    return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, choice.note)
+    notes = [choice.note] if choice.note else []
+    if relation.kind == AUXILIARY and choice.weighed:
+        did = "was computed anew" if choice.strategy == "full" else "followed the change"
+        notes.insert(0, f"what is kept for it {did}: {choice.reason}")
+    return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes))
 
 
 def _known_as(tx: Transaction, relation: Relation) -> str:
@@ -239,13 +242,6 @@ def _known_as(tx: Transaction, relation: Relation) -> str:
         return relation.name
     users = [user for user in tx.alive() if user.definition is not None and relation.id in user.definition.hidden]
     return ", ".join(sorted(user.name for user in users)) or relation.name
-
-
-def _changed_rows(tx: Transaction, key: str) -> int:
-    pending = tx.pending.get(key)
-    if pending is None:
-        return 0
-    return int(pending.rows.num_rows) + sum(file.rows for file in pending.staged)
 
 
 # by change ----------------------------------------------------------------------------------------
@@ -288,8 +284,9 @@ def _group_by(
             _join_rows(tx, relation, folded.table)
             again = f"{folded.reread} group{'s' if folded.reread != 1 else ''} lost an extremum and were read again"
             return replace(choice, note=again if folded.reread else "")
-    change = once(change)
     pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
+    if pairs:
+        change = once(change)
     if lowering.lower(change).empty:
         return NOT_REACHED
     fresh = replace(node, input=n.Restrict(after, change, pairs) if pairs else after)
@@ -366,7 +363,7 @@ def _join_change(tx: Transaction, relation: Relation, change: Lowered, *, check:
     if change.empty:
         return
     engine = tx.store.engine
-    small = engine.collect_small(change.frame)
+    small = change.rows if change.rows is not None else engine.collect_small(change.frame)
     if small is not None:
         _join_rows(tx, relation, conform(small, schema_of(change.outputs), signed=True), check=check)
         return
@@ -411,8 +408,8 @@ def check_minimal(tx: Transaction, relation: Relation, net: pa.Table) -> None:
         distinct = gone.select(names).group_by(names, use_threads=False).aggregate([])
         keys = Keys(distinct.select(names), schema.subset(names))
     picked = pick(source, keys)
-    if sum(file.rows for file in picked.files) <= FEW_ROWS and not any(column.type.has_map() for column in schema):
-        stored = tx.store.small.net_rows(picked.files, schema, source.epoch)
+    if tx.store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
+        stored = tx.store.small.net_rows(picked)
     else:
         engine = tx.store.engine
         frame = consolidated(signed_frame(engine, tx.store.storage, picked), schema)

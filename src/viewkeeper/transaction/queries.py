@@ -1,4 +1,4 @@
-"""Queries over tables: the user's text with each table replaced by the frame it stands for."""
+"""Queries over tables: through the algebra, or the user's text with each table replaced by the frame it stands for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from viewkeeper.analysis.raising import may_raise
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
+from viewkeeper.sql.selects import has_subquery
 from viewkeeper.sql.tokens import escape_quotes
 from viewkeeper.store.definition import VIEW
 from viewkeeper.store.scan import Scan, Source, pick, plain_frame
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
-from viewkeeper.transaction.transaction import Transaction, no_such_table
+from viewkeeper.transaction.selecting import TablesAt, TablesIn, selected_frame
+from viewkeeper.transaction.transaction import Transaction
 from viewkeeper.transaction.views import stale, virtual_frame, virtual_frame_in
 
 TARGET = "_vk_target"
@@ -99,8 +101,25 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
 
 
 def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
-    """The frame of a query inside the transaction."""
-    return query_frame(tx.store, query, whole, lambda name, place: read_in(tx, name, place), given)
+    """The frame of a query inside the transaction. One of a changing statement, over the frames it is given, goes
+    through the algebra for its subqueries alone."""
+
+    def written() -> Frame:
+        return query_frame(tx.store, query, whole, lambda name, place: read_in(tx, name, place), given)
+
+    if given is not None and not has_subquery(parse_query(query, whole)):
+        return written()
+    return selected_frame(tx.store, query, whole, TablesIn(tx, given or {}), written)
+
+
+def select_frame_at(store: Store, state: State, epoch: int, query: str, whole: str) -> Frame:
+    """The frame of a query over the tables and views at an epoch."""
+    tables = TablesAt(store, state, epoch)
+
+    def written() -> Frame:
+        return query_frame(store, query, whole, lambda name, place: read_at(tables, name, place))
+
+    return selected_frame(store, query, whole, tables, written)
 
 
 def read_in(tx: Transaction, name: str, place: Place | None) -> Scan | Frame:
@@ -111,17 +130,13 @@ def read_in(tx: Transaction, name: str, place: Place | None) -> Scan | Frame:
     return tx.scan(relation)
 
 
-def read_at(store: Store, state: State, name: str, epoch: int, place: Place | None) -> Scan | Frame:
+def read_at(tables: TablesAt, name: str, place: Place | None) -> Scan | Frame:
     """A relation at an epoch, under the definition it had then."""
-    relation = state.find(name, epoch)
-    if relation is None:
-        if epoch != state.epoch and state.find(name) is not None:
-            raise NotFound(f"there was no table named '{name}' at epoch {epoch}", place=place)
-        raise no_such_table(name, state.names(), place)
-    definition = relation.definition_at(epoch)
+    relation = tables.relation(name, place)
+    definition = relation.definition_at(tables.epoch)
     if definition is not None and definition.kind == VIEW:
-        return virtual_frame(store, state, relation, epoch)
-    return pick(Source(relation.schema, relation.files_at(epoch), epoch))
+        return virtual_frame(tables.store, tables.state, relation, tables.epoch)
+    return pick(Source(relation.schema, relation.files_at(tables.epoch), tables.epoch))
 
 
 def columns_of(tx: Transaction, frame: Frame, whole: str) -> list[tuple[str, str]]:

@@ -11,13 +11,16 @@ from viewkeeper.sql import statements as sql
 from viewkeeper.sql.references import find_references, parse_expression, parse_query, place_in, place_of_name
 from viewkeeper.store.definition import MATERIALIZED, VIEW
 from viewkeeper.store.state import Relation, State
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.selecting import TablesAt, translated
 from viewkeeper.transaction.transaction import Transaction, no_such_table
 
 Change = sql.Insert | sql.Update | sql.Delete | sql.Merge
 
 
-def explain_select(state: State, select: sql.Select, whole: str) -> list[str]:
-    """The relations a query reads, as lines."""
+def explain_select(store: Store, select: sql.Select, whole: str) -> list[str]:
+    """The relations a query reads, and which way it goes to the engine, as lines."""
+    state = store.refresh()
     if select.epoch is not None:
         state.check_epoch(select.epoch)
     epoch = state.epoch if select.epoch is None else select.epoch
@@ -31,7 +34,9 @@ def explain_select(state: State, select: sql.Select, whole: str) -> list[str]:
         if relation.id not in seen:
             seen.add(relation.id)
             lines += [f"  {line}" for line in _read(state, relation, epoch)]
-    return lines if seen else ["reads no table"]
+    found = translated(store, select.query, whole, TablesAt(store, state, epoch))
+    way = f"runs as it is written: {found}" if isinstance(found, str) else "runs through the algebra of views"
+    return [*(lines if seen else ["reads no table"]), way]
 
 
 def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.rows import consolidate, expand, filter_rows, row_tuples
+from viewkeeper.algebra.rows import consolidate, expand, row_tuples, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.engine.bags import consolidated
@@ -26,8 +26,8 @@ from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
+from viewkeeper.store.definition import AUXILIARY
 from viewkeeper.store.scan import Scan, Source, pick, signed_frame
-from viewkeeper.store.small import FEW_ROWS
 from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.intake import adopt_scratch
@@ -104,13 +104,8 @@ class StateReader:
         source = picked.source
         if source.staged or any(column.type.has_map() for column in relation.schema):
             return None
-        if sum(file.rows for file in picked.files) <= FEW_ROWS:
-            rows = self.store.small.net_rows(picked.files, relation.schema, source.epoch)
-            if picked.keys is not None:  # of other keys not every file was picked
-                wanted = set(row_tuples(picked.keys.table))
-                there = row_tuples(rows.select(picked.keys.schema.names))
-                rows = filter_rows(rows, [key in wanted for key in there])
-            rows = rows.select([*scan.stored_names, WEIGHT])
+        if self.store.small.are_few(picked):
+            rows = self.store.small.net_rows(picked).select([*scan.stored_names, WEIGHT])
         elif picked.keys is not None and self.fetched is not None:
             found = self.fetched.rows(self, scan, relation, picked)
             if found is None:
@@ -131,7 +126,7 @@ class StateReader:
 
     def keep(self, lowered: Lowered) -> Lowered:
         """The same rows computed once: on the driver if few, in scratch files if many."""
-        if lowered.empty or lowered.kept:
+        if lowered.empty or lowered.rows is not None:
             return lowered
         schema = schema_of(lowered.outputs)
         lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
@@ -174,7 +169,11 @@ class StateReader:
         if not frames:
             if rows is None:
                 return self._nothing(scan, weighted=True)
-            net = consolidate(rows).rename_columns([*(a.label for a in scan.outputs), WEIGHT])
+            known = self.fetched.changes if self.fetched is not None else {}
+            place = (relation.id, tuple(names))
+            if place not in known:
+                known[place] = consolidate(rows)
+            net = known[place].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
             return self._local(net, scan.outputs, weighted=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
         parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
@@ -210,7 +209,7 @@ class StateReader:
         schema = schema_of(outputs)
         frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
         known = table.drop_columns([WEIGHT]) if weighted else table
-        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, kept=True)
+        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, rows=table)
 
     def _nothing(self, scan: n.Scan, *, weighted: bool = False) -> Lowered:
         schema = schema_of(scan.outputs)
@@ -253,19 +252,24 @@ class Fetched:
     """
 
     def __init__(
-        self, nodes: Iterable[n.Node], looked_up: Mapping[tuple[str, tuple[str, ...]], Mapping[tuple[Any, ...], bool]]
+        self,
+        kept: Iterable[tuple[Relation, n.Node]],
+        looked_up: Mapping[tuple[str, tuple[str, ...]], Mapping[tuple[Any, ...], bool]],
     ) -> None:
-        """`nodes` are the expressions of all those views: together they say which columns will be wanted.
+        """`kept` are all those views with their expressions: together they say which columns will be wanted.
 
         `looked_up` says of keys that were looked up before the transaction's own changes whether they were there.
         """
         self._looked_up = looked_up
         self._columns: dict[str, list[str]] = {}
-        for node in nodes:
+        for relation, node in kept:
+            if relation.kind == AUXILIARY:
+                self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
             for scan in n.scans(node):
                 known = self._columns.setdefault(scan.relation, [])
                 known += [name for name in scan.stored_names if name not in known]
         self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], Coming]]] = {}
+        self.changes: dict[tuple[str, tuple[str, ...]], pa.Table] = {}  # net, of the columns that some view reads
         self._lock = threading.Lock()
 
     def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> pa.Table | None:
@@ -275,8 +279,7 @@ class Fetched:
         wanted = self._columns.setdefault(relation.id, [])
         columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
         values = frozenset(row_tuples(keys.table))
-        known = self._looked_up.get((relation.id, tuple(keys.schema.names)), {})
-        if all(known.get(value) is False for value in values):
+        if self._nothing_with(relation, tuple(keys.schema.names), values):
             return relation.schema.subset(scan.stored_names).signed_arrow.empty_table()
         name = (relation.id, tuple(keys.schema.names), tuple(columns))
         with self._lock:
@@ -295,9 +298,20 @@ class Fetched:
         if found is None:
             return None
         if not mine:
-            there = row_tuples(found.select(keys.schema.names))
-            found = filter_rows(found, [key in values for key in there])
+            found = rows_among(found, keys.schema.names, keys.table)
         return found.select([*scan.stored_names, WEIGHT])
+
+    def _nothing_with(self, relation: Relation, names: tuple[str, ...], values: frozenset[Any]) -> bool:
+        """Whether keys that were looked up say that no row has any of these. A group has a key only if a row has it."""
+        place = (relation.id, names)
+        if relation.kind == AUXILIARY and relation.definition is not None:
+            node = relation.definition.maintained
+            columns = dict(zip(relation.schema.names, node.outputs, strict=True))
+            found = came_from(node, [columns[name] for name in names])
+            if found is not None:
+                place = found
+        known = self._looked_up.get(place, {})
+        return all(known.get(value) is False for value in values)
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
@@ -307,6 +321,28 @@ class Fetched:
         frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
         small = reader.engine.collect_small(frame)
         return None if small is None else consolidate(conform(small, schema, signed=True))
+
+
+def came_from(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:
+    """The stored columns whose values some columns of an expression have: in every row those of a row that is there."""
+    match node:
+        case n.Scan():
+            names = dict(zip(node.outputs, node.stored_names, strict=True))
+            return node.relation, tuple(names[column] for column in columns)
+        case n.Project():
+            below = [dict(node.columns)[column].attribute for column in columns]
+            return came_from(node.input, below) if all(below) else None  # type: ignore[arg-type]
+        case n.Filter():
+            return came_from(node.input, columns)
+        case n.Aggregate():
+            return came_from(node.input, columns) if set(columns) <= set(node.groups) else None
+        case n.Join():
+            for part in node.inputs:
+                if set(columns) <= set(part.outputs):
+                    return came_from(part, columns)
+            return None
+        case _:
+            return None
 
 
 def _comparable(given: pa.DataType, kind: Type) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers, column
+from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import spelled
+from viewkeeper.delta.exists import asks_for_any_row
+from viewkeeper.engine.columns import listed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.typer import EngineTyper
@@ -19,8 +22,11 @@ from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.sql import statements as sql
+from viewkeeper.sql.functions import SKETCHES
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.references import place_of_name
+from viewkeeper.sql.sail_functions import check_on_sail
+from viewkeeper.sql.view_statements import does_not_apply
 from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Held, Store
@@ -28,6 +34,15 @@ from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.propagation import affected, maintained_node, net_change, net_difference
 from viewkeeper.transaction.reading import StateReader
 from viewkeeper.transaction.transaction import Read, Transaction, already_exists, changed_epochs, wrong_kind
+
+_UNSTEADY = """
+    approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
+    regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    skewness std stddev stddev_pop stddev_samp try_avg try_sum var_pop var_samp variance
+"""
+
+UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
+"""Aggregates whose last digits, or choice of values, may depend on the order in which an engine reads the rows."""
 
 
 class _Catalog:
@@ -66,9 +81,8 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
             raise already_exists(there, statement.name, kind)
         if there.kind != kind:
             raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
+    _check_functions(tx, statement.query, whole)
     made = _define(tx, statement.query, whole, statement.columns, statement.name)
-    if statement.materialized and statement.options.refresh == "incremental":
-        _check_bound(statement.name, made.node, whole)
     definition = Definition(
         kind,
         statement.query,
@@ -82,20 +96,57 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
         engine=tx.store.engine.kind,
         auxiliary=statement.options.auxiliary,
     )
+    _check_options(statement.name, definition, made.node, whole)
     if there is not None:
         _replace(tx, there, definition, made, whole)
     else:
         _create(tx, statement.name, definition, made)
 
 
-def _check_bound(name: str, node: n.Node, whole: str) -> None:
-    """Refuses refresh = 'incremental' for a query that could only be kept by computing it anew."""
-    for reason, instead in unbound(node):
+def _check_functions(tx: Transaction, text: str, whole: str) -> None:
+    """Refuses functions that the database's engine does not have, or has another value for than the reference."""
+    engine = tx.store.engine
+    if engine.kind == "sail":
+        check_on_sail(text, whole, engine.functions)
+
+
+def _check_options(name: str, definition: Definition, node: n.Node, whole: str) -> None:
+    """Refuses what a view is asked to be and its query does not allow."""
+    place = place_of_name(name, whole)
+    alone = definition.kind == MATERIALIZED and definition.auxiliary is False
+    for call in _unsteady(node) if alone and definition.refresh != "full" else ():
+        raise NotMaintainable(
+            f"{name} cannot be kept without an auxiliary relation: {call.function} rounds by the order of the rows, "
+            "so what it was before a change must be stored",
+            place=place,
+            hint="leave out auxiliary = false, or write refresh = 'full'",
+        )
+    if definition.kind == VIEW or definition.refresh != "incremental":
+        return
+    for reason, instead in [*unbound(node), *(_unbound_alone(node) if alone else ())]:
         raise NotMaintainable(
             f"{name} cannot be kept by change alone: {reason}",
-            place=place_of_name(name, whole),
+            place=place,
             hint=f"{instead}, or leave the choice to refresh = 'auto'",
         )
+
+
+def _unsteady(node: n.Node) -> Iterator[n.Call]:
+    """Aggregates that may differ in their last digits when they are computed again from the same rows."""
+    for part in node.walk():
+        if isinstance(part, n.Aggregate):
+            yield from (call for call in part.calls if call.text is not None and call.function in UNSTEADY)
+
+
+def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
+    """What reads all of its input unless something is kept for it, and what to write instead."""
+    for part in node.walk():
+        if isinstance(part, n.Aggregate) and part.whole:
+            yield "an aggregate without GROUP BY and with auxiliary = false is computed over all rows", "leave that out"
+        if isinstance(part, n.Top) and part.limit is not None and not part.partition:
+            yield "ORDER BY ... LIMIT with auxiliary = false is computed over all rows", "leave that out"
+        if isinstance(part, n.Exists) and asks_for_any_row(part) and any(True for _ in n.scans(part.right)):
+            yield "EXISTS without an equality and with auxiliary = false reads all rows", "leave that out"
 
 
 class _Made:
@@ -136,11 +187,8 @@ def _define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | N
 
 
 def _create(tx: Transaction, name: str, definition: Definition, made: _Made) -> Relation:
-    if definition.kind == VIEW:
-        return tx.create(name, made.schema, definition)
-    parts = _split(tx, made.node, definition.refresh)
-    hidden = _auxiliaries(tx, parts, definition.on)
-    return _stored(tx, tx.create(name, made.schema, _with_parts(definition, parts, hidden)))
+    relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
+    return relation if definition.kind == VIEW else _stored(tx, relation)
 
 
 def _stored(tx: Transaction, relation: Relation) -> Relation:
@@ -148,8 +196,25 @@ def _stored(tx: Transaction, relation: Relation) -> Relation:
     return relation
 
 
-def _with_parts(definition: Definition, parts: Split, hidden: dict[str, str]) -> Definition:
+def _laid_out(tx: Transaction, definition: Definition, node: n.Node) -> Definition:
+    """The definition with its query over auxiliary relations; those that are not there yet are made."""
+    if not _keeps_more(definition):
+        # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
+        alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
+        return replace(definition, stored=None if definition.kind == VIEW else to_json(alone), hidden=())
+    parts = split(node, _new_id, _sorted_by(lambda key: {**tx.state.relations, **tx.created}.get(key)))
+    hidden = _auxiliaries(tx, parts, definition.on)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+def _keeps_more(definition: Definition) -> bool:
+    """Whether anything is kept beside a view; one that is always computed anew has no use for it."""
+    wanted = definition.kind != VIEW if definition.auxiliary is None else definition.auxiliary
+    return wanted and definition.refresh != "full"
 
 
 def _renamed(node: n.Node, ids: dict[str, str]) -> n.Node:
@@ -163,18 +228,17 @@ def _renamed(node: n.Node, ids: dict[str, str]) -> n.Node:
     return n.transform(node, turn)
 
 
-def _split(tx: Transaction, node: n.Node, refresh: str) -> Split:
-    """What is kept for a view; one that is always computed anew has no use for more than itself."""
-    if refresh == "full":
-        return Split(node, ())
+def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan], str | None]:
+    """Says by which column a scanned relation is sorted first; one that is only planned, by its first."""
 
     def first_column(scan: n.Scan) -> str | None:
-        if scan.relation not in tx.state.relations and scan.relation not in tx.created:
+        relation = relations(scan.relation)
+        if relation is None:
             return scan.stored_names[0] if scan.attributes else None
-        columns = tx.by_id(scan.relation).schema.sort_columns
+        columns = relation.schema.sort_columns
         return columns[0] if columns else None
 
-    return split(node, lambda: uuid.uuid4().hex[:16], first_column)
+    return first_column
 
 
 def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
@@ -227,12 +291,20 @@ def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
     if statement.materialized and relation.kind != MATERIALIZED:
         raise wrong_kind(relation, "ALTER", place)
     assert relation.definition is not None
+    _check_functions(tx, statement.query, whole)
+    if relation.kind == VIEW and (given := [name for name, _ in statement.options if name != "auxiliary"]):
+        raise does_not_apply(given[0], place)
     made = _define(tx, statement.query, whole, None, statement.name)
-    if relation.kind == MATERIALIZED and relation.definition.refresh == "incremental":
-        _check_bound(statement.name, made.node, whole)
     definition = replace(
-        relation.definition, sql=statement.query, names=made.names, query=to_json(made.node), uses=made.uses
+        relation.definition,
+        sql=statement.query,
+        names=made.names,
+        query=to_json(made.node),
+        uses=made.uses,
+        refreshed=0,
+        **dict(statement.options),
     )
+    _check_options(statement.name, definition, made.node, whole)
     _replace(tx, relation, definition, made, whole)
 
 
@@ -263,13 +335,11 @@ def _replace(tx: Transaction, relation: Relation, definition: Definition, made: 
 
 def _redefine(tx: Transaction, key: str, definition: Definition, made: _Made) -> None:
     """The same relation under another definition; a stored one is filled anew, over a virtual one all is read again."""
+    tx.defined[key] = _laid_out(tx, definition, made.node)
     if definition.kind == VIEW:
-        tx.defined[key] = definition
         _reread(tx, key)
-        return
-    parts = _split(tx, made.node, definition.refresh)
-    tx.defined[key] = _with_parts(definition, parts, _auxiliaries(tx, parts, definition.on))
-    _stored(tx, tx.by_id(key))
+    else:
+        _stored(tx, tx.by_id(key))
 
 
 def _reread(tx: Transaction, key: str) -> None:
@@ -387,7 +457,14 @@ def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) ->
     definition = relation.definition_at(epoch)
     assert definition is not None
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    return named_frame(store, Query(definition.as_written, definition.names), reader)
+    node = definition.maintained if _kept_beside(state, definition, epoch) else definition.as_written
+    return named_frame(store, Query(node, definition.names), reader)
+
+
+def _kept_beside(state: State, definition: Definition, since: int) -> bool:
+    """Whether all that is kept beside a view that stores nothing itself can be read from an epoch on."""
+    kept = [state.relations.get(key) for key in definition.hidden]
+    return all(r is not None and r.created <= since and state.oldest_of(r) <= since for r in kept)
 
 
 def stale(tx: Transaction) -> set[str]:
@@ -401,12 +478,16 @@ def stale(tx: Transaction) -> set[str]:
 
 def virtual_frame_in(tx: Transaction, relation: Relation) -> Frame:
     """The rows of a view as a transaction sees them, computed from what it sees of the tables."""
-    query = virtual_query(relation)
+    return named_frame(tx.store, seen_query(tx, virtual_query(relation)), StateReader.of(tx))
+
+
+def seen_query(tx: Transaction, query: Query) -> Query:
+    """A query with what a transaction would read for it; remembered, because a conflict would make it wrong."""
     query = Query(_as_seen(query.node, tx, stale(tx), Numbers(n.highest(query.node) + 1)), query.names)
     for scan in n.scans(query.node):
-        if scan.relation not in tx.created:
+        if scan.relation in tx.state.relations:
             tx.reads.append(Read(scan.relation))
-    return named_frame(tx.store, query, StateReader.of(tx))
+    return query
 
 
 def _as_seen(node: n.Node, tx: Transaction, behind: set[str], numbers: Numbers) -> n.Node:
@@ -429,7 +510,7 @@ def _as_seen(node: n.Node, tx: Transaction, behind: set[str], numbers: Numbers) 
 def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
     """The rows of a query under the names a user gave its columns."""
     lowered = Lowering(store.engine, reader).lower(n.at(query.node, n.NEW))
-    return lowered.frame.selectExpr(*lowered.columns).toDF(*query.names)
+    return lowered.frame.select(*listed(*lowered.columns)).toDF(*query.names)
 
 
 def virtual_changes(store: Store, held: Held, relation: Relation, since: int) -> Iterator[tuple[int, Change]]:
@@ -453,6 +534,24 @@ def virtual_changes(store: Store, held: Held, relation: Relation, since: int) ->
         elif now is not before and before is not None:
             rows = net_difference(store, relation, node, before.as_written, reader)
         else:
+            node = now.maintained if _kept_beside(state, now, epoch - 1) else node
             rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
         if rows.num_rows:
             yield epoch, Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]
+
+
+# explaining -----------------------------------------------------------------------------------------
+
+
+def would_save(state: State, relation: Relation) -> str | None:
+    """What WITH (auxiliary = true) would save for a virtual view that has none, in one line; None if nothing."""
+    definition = relation.definition
+    if definition is None or definition.kind != VIEW or definition.hidden:
+        return None
+    parts = split(definition.as_written, _new_id, _sorted_by(state.relations.get)).auxiliaries
+    if not parts:
+        return None
+    scans = [scan for part in parts for scan in n.scans(part.node)]
+    names = dict.fromkeys(state.relations[scan.relation].name for scan in scans if scan.relation in state.relations)
+    kept = ", ".join(title(part.node) for part in parts)
+    return f"WITH (auxiliary = true) would keep {kept}: a change would no longer read {' and '.join(names)} for them"

@@ -1,0 +1,140 @@
+"""What bringing a stored relation up to date costs, by change and anew, in seconds: a rough model of rows and queries.
+
+    anew       a query per large relation, all rows of its inputs, and its own stored rows compared
+    by change  its queries, the changed rows, what they make the plan read, and the rows that come and go
+
+Only the ratio of the two matters. `benchmarks/calibrate.py` prints both beside measured times; the rates come from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds on one kind of engine."""
+
+    query: float
+    """For a query, whatever it reads."""
+    row: float
+    """For a row that is read."""
+    passed: float
+    """For a row of a file that is read for other rows with the right keys."""
+    worked: float
+    """For a row that is joined, grouped or sorted as well."""
+    changed: float
+    """For a changed row, on its way through driver and plan."""
+    written: float
+    """For a row that comes or goes, checked and written."""
+    compared: float
+    """For a stored row that is compared with the one computed anew."""
+
+
+RATES = {
+    "sail": Rates(10e-3, 0.1e-6, 0.03e-6, 0.1e-6, 0.4e-6, 1.2e-6, 0.5e-6),
+    "spark": Rates(300e-3, 0.4e-6, 0.1e-6, 0.4e-6, 2.5e-6, 8e-6, 5e-6),
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A relation that a change makes a plan read: in which state, and by which columns (all of it if by none).
+
+    `sorted`: it is sorted by one of those columns, so that the keys pick files. `local`: it is so small that the driver
+    reads it, without a query. `per_key`: how many rows are expected for a key.
+    """
+
+    relation: str
+    name: str
+    state: str
+    columns: tuple[str, ...] = ()
+    sorted: bool = False
+    rows: int = 0
+    files: int = 0
+    local: bool = False
+    per_key: float = 1.0
+
+    def rows_for(self, keys: int) -> int:
+        """How many rows are read for so many different keys, each in another file."""
+        if not (self.columns and self.sorted):
+            return self.rows
+        return min(self.rows, keys * -(-self.rows // max(self.files, 1)))
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return f"{self.name}@{self.state}: holds nothing"
+        if not self.columns:
+            return f"{self.name}@{self.state}: reads all {self.rows:,} rows"
+        how = "files picked by it" if self.sorted else "all files, rows picked by it"
+        return f"{self.name}@{self.state}: by {', '.join(self.columns)} ({how})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The change of a stored relation when one of its inputs changes: what it reads, and its queries beside reads."""
+
+    readings: tuple[Reading, ...]
+    queries: int = 1
+
+
+@dataclass(frozen=True)
+class Changed:
+    """So many changed rows of an input, and the plan that follows them. `known`: the driver holds their keys."""
+
+    rows: int
+    plan: Plan
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The relation that is brought up to date: its rows, and those of each input, the changed ones included.
+
+    `heavy`: its rows come from joins, group-bys or sorts. `queries`: those of computing it anew.
+    """
+
+    rows: int
+    inputs: tuple[int, ...]
+    heavy: bool
+    queries: int = 1
+
+    @property
+    def total(self) -> int:
+        """The rows of all inputs."""
+        return sum(self.inputs)
+
+    def moved(self, changed: int) -> float:
+        """How many of its rows come and go with so many changed ones: in proportion to its largest input."""
+        return changed * self.rows / max((1, *self.inputs))
+
+    def work(self, rates: Rates) -> float:
+        """Seconds for a row that is read and worked through."""
+        return rates.row + (rates.worked if self.heavy else 0.0)
+
+
+def anew(stored: Stored, changed: int, rates: Rates) -> float:
+    """Seconds for computing it from its inputs and comparing it with what is stored, after so many changed rows."""
+    compared = (2 * stored.rows + stored.moved(changed)) * rates.compared
+    return stored.queries * rates.query + stored.total * stored.work(rates) + compared
+
+
+def by_change(stored: Stored, changes: Sequence[Changed], rates: Rates) -> float:
+    """Seconds for following the changes of some inputs."""
+    seconds = 0.0
+    for change in changes:
+        seconds += change.plan.queries * rates.query + change.rows * (rates.changed + stored.work(rates))
+        seconds += stored.moved(change.rows) * rates.written
+        seconds += sum(_read(reading, change, stored, rates) for reading in change.plan.readings)
+    return seconds
+
+
+def _read(reading: Reading, change: Changed, stored: Stored, rates: Rates) -> float:
+    """Seconds for one relation: by key only the rows that are found are worked through, the others are passed by."""
+    query = 0.0 if reading.local else rates.query
+    if not reading.columns or not change.known:
+        return query + reading.rows * stored.work(rates)
+    rows = reading.rows_for(change.rows)
+    found = min(change.rows * reading.per_key, rows)
+    return query + (rows - found) * rates.passed + found * stored.work(rates)

@@ -1,0 +1,164 @@
+"""Aggregates computed from the different values of their arguments, kept with their counts.
+
+    C = γ[g, x; count(*)] S        γ[g; count(DISTINCT x)] S = γ[g; count(x)] C
+
+Over C, count(DISTINCT) and sum(DISTINCT) are a plain count and sum, which follow the change alone. Any other aggregate
+without groups is computed from C, each value as often as it is there: that reads all of C, but nothing of S.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, column, text
+from viewkeeper.algebra.types import Type
+
+Keep = Callable[[n.Aggregate], n.Scan]
+
+BIGINT = Type("bigint")
+
+PORTION = 1_000
+"""Copies of a value are made by arrays of at most so many elements, however many copies there are."""
+
+PARTS = 3
+"""So many sets of arguments get a relation of their own; where there are more, one has all arguments together."""
+
+OF_A_SET = frozenset(("approx_count_distinct", "collect_set", "first", "max_by", "min_by"))
+"""Aggregates that do not depend on how often a value is there."""
+
+
+def follows_values(node: n.Aggregate) -> bool:
+    """Whether a group-by is better computed from the different values of its arguments than from its input."""
+    texts = [call for call in node.calls if call.text is not None]
+    if not texts or any(a.type.has_map() for call in texts for a in _arguments(call)):
+        return False
+    return node.whole or (all(_is_total(call) for call in texts) and len(_apart(node)) <= PARTS)
+
+
+def by_values(node: n.Aggregate, keep: Keep, numbers: Numbers) -> n.Node:
+    """The group-by over stored parts: aggregates with a state by themselves, the others per set of arguments."""
+    plain = tuple(call for call in node.calls if call.text is None)
+    parts: list[n.Node] = [keep(replace(node, calls=plain))] if plain else []
+    apart = _apart(node)
+    if len(apart) > PARTS:
+        every = {a for arguments in apart for a in arguments}
+        apart = {_sorted(every): [call for calls in apart.values() for call in calls]}
+    for arguments, calls in apart.items():
+        values = _Values.kept(node, arguments, keep, numbers)
+        linear = all(_is_total(call) and _arguments(call) == arguments for call in calls)
+        parts.append(values.totals(calls) if linear else values.computed(calls))
+    return _side_by_side(parts, node, numbers)
+
+
+def _apart(node: n.Aggregate) -> dict[tuple[Attribute, ...], list[n.Call]]:
+    """The aggregates without a state, by their arguments."""
+    found: dict[tuple[Attribute, ...], list[n.Call]] = {}
+    for call in node.calls:
+        if call.text is not None:
+            found.setdefault(_arguments(call), []).append(call)
+    return found
+
+
+def _arguments(call: n.Call) -> tuple[Attribute, ...]:
+    assert call.text is not None
+    return _sorted(call.text.attributes)
+
+
+def _sorted(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
+    return tuple(sorted(attributes, key=lambda a: a.number))
+
+
+def _is_total(call: n.Call) -> bool:
+    """Whether a call is a count or an exact sum of different values."""
+    assert call.text is not None
+    shape = "".join(part if isinstance(part, str) else "{}" for part in call.text.parts)
+    if re.fullmatch(r"count\(DISTINCT \{\}(, \{\})*\)", shape):
+        return True
+    kind = call.text.attributes[0].type if call.text.attributes else None
+    return shape == "sum(DISTINCT {})" and kind is not None and (kind.is_integer or kind.name == "decimal")
+
+
+def _depends_on_copies(call: n.Call) -> bool:
+    """Whether it matters to an aggregate how often a value is there."""
+    assert call.text is not None
+    told = call.text.sql
+    distinct = told.startswith(f"{call.function}(DISTINCT ")
+    floats = call.function in ("sum", "avg") and "collect_set(" in told
+    return not (call.function in OF_A_SET or distinct or floats)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """C: the different values of some arguments in each group of `node`, with their counts."""
+
+    node: n.Aggregate
+    arguments: tuple[Attribute, ...]
+    stored: n.Scan
+    rows: Attribute
+    keep: Keep
+    numbers: Numbers
+
+    @staticmethod
+    def kept(node: n.Aggregate, arguments: tuple[Attribute, ...], keep: Keep, numbers: Numbers) -> _Values:
+        """Keeps C."""
+        rows = n.Call(numbers.attribute("rows", BIGINT, nullable=False), "count")
+        groups = tuple(dict.fromkeys((*node.groups, *arguments)))
+        stored = keep(n.Aggregate(node.input, groups, (rows,), whole=not groups))
+        return _Values(node, arguments, stored, rows.output, keep, numbers)
+
+    def totals(self, calls: Sequence[n.Call]) -> n.Node:
+        """Counts and sums of different values, as those of C."""
+        columns = {a: column(a) for a in self.stored.outputs if a != self.rows}
+        made: list[n.Call] = []
+        results = {group: column(group) for group in self.node.groups}
+        for call in calls:
+            assert call.text is not None
+            arguments = call.text.attributes
+            if call.function == "count":
+                counted = arguments[0]
+                if len(arguments) > 1:
+                    counted = self.numbers.attribute("all values", Type("boolean"))
+                    tests = " AND ".join(["{} IS NOT NULL"] * len(arguments))
+                    columns[counted] = text(f"CASE WHEN {tests} THEN true END", *arguments)
+                made.append(n.Call(call.output, "count", counted))
+                results[call.output] = column(call.output)
+            else:
+                kind = arguments[0].type
+                total = self.numbers.attribute(call.output.name, Type("decimal", 38, kind.scale))
+                made.append(n.Call(total, "sum", arguments[0]))
+                results[call.output] = text(f"CAST({{}} AS {call.output.type.ddl})", total, raises=True)
+        below = n.Project(self.stored, tuple(columns.items()))
+        return _project(self.keep(replace(self.node, input=below, calls=tuple(made))), results)
+
+    def computed(self, calls: Sequence[n.Call]) -> n.Node:
+        """Any aggregates, from the values of C: each as often as it is there, if that matters."""
+        below: n.Node = self.stored
+        if not self.arguments or any(_depends_on_copies(call) for call in calls):
+            portion, one = (self.numbers.attribute(name, Type("int"), nullable=False) for name in ("portion", "copy"))
+            full, rest = f"CAST({{}} div {PORTION} AS INT)", f"CAST({{}} % {PORTION} AS INT)"
+            portions = text(f"explode(concat(array_repeat({PORTION}, {full}), array({rest})))", self.rows, self.rows)
+            below = n.Generate(below, portions, (portion,))
+            below = n.Generate(below, text("explode(array_repeat(1, {}))", portion), (one,))
+        return self.keep(replace(self.node, input=below, calls=tuple(calls)))
+
+
+def _side_by_side(parts: Sequence[n.Node], node: n.Aggregate, numbers: Numbers) -> n.Node:
+    """The parts of a group-by joined by group, with its own columns in their order. All parts have the same groups."""
+    inputs = list(parts[:1])
+    equalities = []
+    for part in parts[1:]:
+        own = {group: numbers.like(group) for group in node.groups}
+        inputs.append(n.Project(part, tuple((own.get(a, a), column(a)) for a in part.outputs)))
+        equalities += [n.Equality(group, again, group.nullable) for group, again in own.items()]
+    joined = n.Join(tuple(inputs), tuple(equalities)) if len(inputs) > 1 else inputs[0]
+    return _project(joined, {a: column(a) for a in node.outputs})
+
+
+def _project(node: n.Node, columns: dict[Attribute, Expression]) -> n.Node:
+    """Some columns of an expression; the expression itself if it has just those."""
+    if tuple(columns) == node.outputs and all(e.attribute == a for a, e in columns.items()):
+        return node
+    return n.Project(node, tuple(columns.items()))

@@ -1,0 +1,143 @@
+"""The cost model with plain numbers."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from viewkeeper.plan.choice import Choice, choose, count, reads, span, turns
+from viewkeeper.plan.cost import RATES, Changed, Plan, Rates, Reading, Stored, anew, by_change
+
+ENGINES = tuple(RATES)
+UNIT = Rates(query=1000.0, row=1.0, passed=0.5, worked=2.0, changed=4.0, written=8.0, compared=16.0)
+WHOLE = Reading("r", "t", "old", rows=1_000_000, files=10)
+BOUND = Reading("r", "t", "old", ("k",), rows=1_000_000, files=10)
+SORTED = Reading("r", "t", "old", ("k",), sorted=True, rows=1_000_000, files=10)
+VIEW = Stored(rows=500_000, inputs=(1_000_000, 1_000_000), heavy=True, queries=3)
+SIZES = (0, 1, 2, 9, 10, 11, 500, 10_000, 99_999, 100_000, 100_001, 1_000_000, 5_000_000)
+
+
+def follow(reading: Reading, rows: int, rates: Rates, known: bool = True) -> float:
+    return by_change(VIEW, [Changed(rows, Plan((reading,)), known)], rates)
+
+
+def test_anew_adds_up() -> None:
+    stored = Stored(rows=10, inputs=(100, 50), heavy=False, queries=2)
+    moved = 4 * 10 / 100
+    assert anew(stored, 4, UNIT) == pytest.approx(2 * 1000 + 150 * 1 + 2 * 10 * 16 + moved * 16)
+    heavy = Stored(rows=10, inputs=(100, 50), heavy=True, queries=2)
+    assert anew(heavy, 4, UNIT) - anew(stored, 4, UNIT) == pytest.approx(150 * 2)
+
+
+def test_by_change_adds_up() -> None:
+    stored = Stored(rows=10, inputs=(100,), heavy=False)
+    plain = by_change(stored, [Changed(4, Plan(()))], UNIT)
+    assert plain == pytest.approx(1000 + 4 * (4 + 1) + 4 * 10 / 100 * 8)
+
+    def more(reading: Reading, known: bool = True) -> float:
+        return by_change(stored, [Changed(4, Plan((reading,)), known)], UNIT) - plain
+
+    whole = Reading("r", "t", "old", rows=100, files=10)
+    by_key = Reading("r", "t", "old", ("k",), rows=100, files=10)
+    assert more(whole) == pytest.approx(1000 + 100)
+    assert more(by_key) == pytest.approx(1000 + 96 * 0.5 + 4)
+    assert more(Reading("r", "t", "old", ("k",), True, 100, 10)) == pytest.approx(1000 + 36 * 0.5 + 4)
+    assert more(Reading("r", "t", "old", ("k",), True, 100, 10), known=False) == pytest.approx(1000 + 100)
+    assert more(Reading("r", "t", "old", rows=100, files=1, local=True)) == pytest.approx(100)
+    assert more(Reading("r", "t", "old", ("k",), rows=100, files=10, per_key=5.0)) == pytest.approx(
+        1000 + 80 * 0.5 + 20
+    )
+
+
+def test_an_empty_database_costs_queries_alone() -> None:
+    stored = Stored(rows=0, inputs=(), heavy=True)
+    assert anew(stored, 0, UNIT) == 1000
+    assert by_change(stored, [Changed(0, Plan(()))], UNIT) == 1000
+    assert by_change(stored, [], UNIT) == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("reading", [WHOLE, BOUND, SORTED])
+def test_more_changed_rows_never_cost_less(engine: str, reading: Reading) -> None:
+    for fewer, more in itertools.pairwise(SIZES):
+        less = follow(reading, fewer, RATES[engine], fewer <= 100_000)
+        assert less <= follow(reading, more, RATES[engine], more <= 100_000)
+        assert anew(VIEW, fewer, RATES[engine]) <= anew(VIEW, more, RATES[engine])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rows", SIZES)
+def test_reading_by_key_never_costs_more_than_reading_all(engine: str, rows: int) -> None:
+    rates = RATES[engine]
+    assert follow(SORTED, rows, rates) <= follow(BOUND, rows, rates) <= follow(WHOLE, rows, rates)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_row_found_costs_at_least_as_much_as_one_passed_by(engine: str) -> None:
+    assert RATES[engine].passed <= RATES[engine].row
+
+
+def test_options_decide_without_looking() -> None:
+    def never() -> list[Changed]:
+        raise AssertionError
+
+    for refresh in ("full", "incremental"):
+        choice = choose(refresh, 5_000_000, VIEW, RATES["sail"], never)
+        assert (choice.strategy, choice.reason) == (refresh, f"refresh = '{refresh}'")
+    small = Stored(rows=3, inputs=(3,), heavy=True)
+    choice = choose("auto", 1, small, RATES["sail"], never)
+    assert (choice.strategy, choice.weighed) == ("incremental", False)
+    assert choice.reason == "1 row changed, 3 rows to compute it from: too few to matter"
+
+
+def test_the_reason_has_both_costs() -> None:
+    rates = Rates(query=0.01, row=1e-6, passed=0, worked=0, changed=0, written=0, compared=0)
+    choice = choose("auto", 20, VIEW, rates, lambda: [Changed(20, Plan((SORTED, BOUND, SORTED)))])
+    assert choice.strategy == "incremental"
+    assert choice.reason == (
+        "by change about 40 ms (20 rows changed, 3 reads by key), anew about 2.0 s (2,000,000 rows)"
+    )
+    choice = choose("auto", 20, VIEW, rates, lambda: [Changed(20, Plan((WHOLE, WHOLE, WHOLE, BOUND)))])
+    assert choice.strategy == "full"
+    assert choice.reason == (
+        "by change about 3.1 s (20 rows changed, 1 read by key, 3,000,000 rows in full), "
+        "anew about 2.0 s (2,000,000 rows)"
+    )
+
+
+def test_a_slightly_cheaper_recompute_is_not_worth_it() -> None:
+    rates = Rates(query=0, row=1e-6, passed=0, worked=0, changed=0, written=0, compared=0)
+    stored = Stored(rows=0, inputs=(1_000_000,), heavy=False)
+    for share, strategy in ((1.0, "incremental"), (1.2, "incremental"), (1.3, "full")):
+        reading = Reading("r", "t", "old", rows=round(share * 1_000_000), files=1)
+        assert choose("auto", 1, stored, rates, lambda r=reading: [Changed(1, Plan((r,)))]).strategy == strategy
+
+
+def test_the_turning_point_is_where_the_choice_turns() -> None:
+    def chosen(rows: int) -> Choice:
+        stored = Stored(rows=500_000, inputs=(1_000_000 + rows,), heavy=False, queries=2)
+        return choose("auto", rows, stored, RATES["sail"], lambda: [Changed(rows, Plan(()))])
+
+    turn = turns(chosen, 10_000_000)
+    assert turn is not None
+    assert 10_000 < turn < 2_000_000
+    assert chosen(turn).strategy == "full"
+    before = turn * 9 // 10
+    assert chosen(before).strategy == "incremental"
+    assert turns(chosen, before) is None
+    assert turns(lambda _: Choice("full", ""), 5) == 1
+    assert turns(lambda _: Choice("incremental", ""), 5) is None
+
+
+def test_words() -> None:
+    assert [span(s) for s in (0, 0.0004, 0.012, 0.0996, 0.456, 0.9996, 2.13, 9.99, 123)] == [
+        "1 ms", "1 ms", "12 ms", "100 ms", "460 ms", "1.0 s", "2.1 s", "10 s", "120 s",
+    ]  # fmt: skip
+    assert [count(rows) for rows in (0, 1, 6_001_215)] == ["0 rows", "1 row", "6,001,215 rows"]
+    assert reads([Changed(5, Plan((SORTED, WHOLE)), known=False)]) == ["2,000,000 rows in full"]
+    assert reads([Changed(5, Plan((Reading("r", "t", "old"),)))]) == []
+    assert str(SORTED) == "t@old: by k (files picked by it)"
+    assert str(BOUND) == "t@old: by k (all files, rows picked by it)"
+    assert str(WHOLE) == "t@old: reads all 1,000,000 rows"
+    assert str(Reading("r", "t", "new")) == "t@new: holds nothing"
