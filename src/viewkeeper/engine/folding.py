@@ -196,8 +196,13 @@ def _grouped(table: pa.Table, keys: list[str], totals: dict[str, tuple[str, str]
 
 
 def _in_order(values: Any) -> Any:
-    """Values that Arrow orders as SQL does: floats become integers, since NaN is the greatest of them."""
-    if not pa.types.is_floating(values.type):
+    """Values that Arrow compares, in the order of SQL: floats become integers, since NaN is the greatest of them."""
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return values.cast(pa.int8())
+    if pa.types.is_temporal(kind):
+        return values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    if not pa.types.is_floating(kind):
         return values
     wide = values.cast(pa.float64())
     bits = np.array(wide.fill_null(0.0).to_numpy(zero_copy_only=False)).view(np.int64)
@@ -205,10 +210,10 @@ def _in_order(values: Any) -> Any:
     return pa.array(ordered, mask=wide.is_null().to_numpy(zero_copy_only=False))
 
 
-def _as_floats(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _as_before(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """The way back from `_in_order`."""
     if not pa.types.is_floating(kind):
-        return values
+        return values.cast(kind)
     ordered = values.fill_null(0).to_numpy()
     bits = np.where(ordered < 0, ordered ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), ordered)
     floats = pa.array(bits.view(np.float64), mask=values.is_null().to_numpy())
@@ -257,13 +262,11 @@ def _extrema(
     for index, attributes in layout.extrema.items():
         stored, inserted, deleted = (table.column(a.label) for a in attributes)
         pick = pc.min_element_wise if node.calls[index].function == "min" else pc.max_element_wise
-        if pa.types.is_boolean(stored.type):
-            stored, inserted, deleted = (values.cast(pa.int8()) for values in (stored, inserted, deleted))
         value = pick(stored, inserted)
         gone = pc.fill_null(pc.equal(stored, deleted), False)
         reached = pc.fill_null(pc.equal(inserted, value), False)
         lost = pc.or_(lost, pc.and_(pc.and_not(gone, reached), pc.not_equal(rows, 0)))
-        best[index] = _as_floats(value, node.calls[index].output.type.arrow)
+        best[index] = _as_before(value, node.calls[index].output.type.arrow)
     return lost, best
 
 
@@ -278,8 +281,6 @@ def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[in
             values = pc.if_else(none, pa.scalar(None, values.type), values)
         try:
             columns.append(pc.cast(values, call.output.type.arrow))
-        except pa.ArrowInvalid as problem:
-            raise TypeMismatch(
-                f"a sum does not fit in {call.output.type.ddl.upper()}", detail=str(problem).splitlines()[0]
-            ) from None
+        except pa.ArrowInvalid:
+            raise TypeMismatch(f"a sum does not fit in {call.output.type.ddl.upper()}") from None
     return pa.table(columns, names=[a.label for a in node.outputs])
