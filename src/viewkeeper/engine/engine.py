@@ -28,7 +28,7 @@ from viewkeeper.algebra.types import quote, type_of_arrow
 from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
-from viewkeeper.engine.local import fetched, local_frame
+from viewkeeper.engine.local import fetched, local_frame, spark_struct
 from viewkeeper.engine.problems import translate
 from viewkeeper.engine.servers import DEBUGGING, local_server
 from viewkeeper.engine.settings import Settings
@@ -192,10 +192,9 @@ class Engine:
 
     def files(self, paths: Sequence[str], schema: Schema, extra: str) -> Frame:
         """The rows of Parquet files named one by one, with extra columns such as the weight."""
-        ddl = f"{schema.ddl}, {extra}" if extra else schema.ddl
-        names = [*schema.names, *(part.split()[0] for part in extra.split(", ") if part)]
-        reader = self.session.read.schema(ddl).option("recursiveFileLookup", "true")
-        return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in names]))
+        struct, _ = spark_struct(schema, tuple(part.split()[0] for part in extra.split(", ") if part))
+        reader = self.session.read.schema(struct).option("recursiveFileLookup", "true")
+        return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in struct.names]))
 
     def outside(self, path: str, form: str, options: dict[str, str]) -> Frame:
         """A file of a user's: Parquet, CSV or JSON."""

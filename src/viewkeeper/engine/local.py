@@ -50,14 +50,14 @@ def spark_type(kind: Type) -> t.DataType:
 
 def local_frame(session: Any, table: pa.Table, schema: Schema, extra: tuple[str, ...]) -> Any:
     """Arrow rows as a frame; `extra` names BIGINT columns after those of the schema."""
-    struct, text = _struct(schema, extra)
+    struct, text = spark_struct(schema, extra)
     if not isinstance(session, SparkSession) or any(column.type.is_nested for column in schema):
         return session.createDataFrame(table, schema=struct)
     return DataFrame(LocalRelation(table.rename_columns(struct.names), schema=text), session)
 
 
 @lru_cache(maxsize=2_000)
-def _struct(schema: Schema, extra: tuple[str, ...]) -> tuple[t.StructType, str]:
+def spark_struct(schema: Schema, extra: tuple[str, ...]) -> tuple[t.StructType, str]:
     """A schema as PySpark has it, and as it is sent."""
     fields = [t.StructField(column.name, spark_type(column.type)) for column in schema]
     struct = t.StructType(fields + [t.StructField(name, t.LongType()) for name in extra])
