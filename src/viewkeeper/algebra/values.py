@@ -23,28 +23,41 @@ def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str)
 
     Dicts: names without regard to case, a missing name is NULL, an unknown one is a TypeMismatch.
     """
-    columns: list[list[Any]] = [[] for _ in schema]
     position = {column.name.lower(): index for index, column in enumerate(schema)}
+    listed: list[Sequence[Any]] = []
     for number, row in enumerate(rows, start=1):
-        if isinstance(row, Mapping):
-            values = _from_mapping(row, schema, position, relation, number)
+        if isinstance(row, tuple) and len(row) == len(schema):
+            listed.append(row)
+        elif isinstance(row, Mapping):
+            listed.append(_from_mapping(row, schema, position, relation, number))
         elif isinstance(row, Sequence) and not isinstance(row, (str, bytes)):
-            values = list(row)
-            if len(values) != len(schema):
+            if len(row) != len(schema):
                 raise TypeMismatch(
-                    f"row {number} for {relation} has {len(values)} values, the table has {len(schema)} columns",
-                    detail=f"the row is {tuple(values)!r}",
+                    f"row {number} for {relation} has {len(row)} values, the table has {len(schema)} columns",
+                    detail=f"the row is {tuple(row)!r}",
                     hint=f"the columns are {', '.join(schema.names)}; a dict may leave some out",
                 )
+            listed.append(row)
         else:
             raise TypeMismatch(
                 f"row {number} for {relation} is a {type(row).__name__}, not a row",
                 hint="give tuples in column order, or dicts with column names",
             )
-        for index, column in enumerate(schema):
-            columns[index].append(_checked(values[index], column, relation, number, zone))
-    arrays = [pa.array(values, type=column.type.arrow) for values, column in zip(columns, schema, strict=True)]
+    columns = zip(*listed, strict=True) if listed else [()] * len(schema)
+    arrays = [_array(values, column, relation, zone) for values, column in zip(columns, schema, strict=True)]
     return pa.table(arrays, schema=schema.arrow)
+
+
+def _array(values: Sequence[Any], column: Column, relation: str, zone: str) -> pa.Array:
+    """One column. Values that are all of the type's own Python class are left to Arrow; it refuses any that do not fit,
+    and those are then looked at one by one."""
+    if set(map(type, values)) <= {_PLAIN.get(column.type.name, type(None)), type(None)}:
+        try:
+            return pa.array(values, type=column.type.arrow)
+        except (pa.ArrowException, OverflowError, UnicodeError):
+            pass
+    checked = [_checked(value, column, relation, number, zone) for number, value in enumerate(values, start=1)]
+    return pa.array(checked, type=column.type.arrow)
 
 
 def _from_mapping(
@@ -218,3 +231,15 @@ _SCALAR = {
     "timestamp": _timestamp,
     "timestamp_ntz": _timestamp_ntz,
 }
+
+_PLAIN: dict[str, type] = {
+    **dict.fromkeys(INTEGERS, int),
+    "float": float,
+    "double": float,
+    "decimal": decimal.Decimal,
+    "string": str,
+    "binary": bytes,
+    "boolean": bool,
+    "date": dt.date,
+}
+"""The Python class of which Arrow takes every value as it is, or refuses it."""

@@ -216,7 +216,7 @@ class Engine:
         return self._guard(lambda: self.session.createDataFrame(table, schema=schema.ddl))
 
     def sql(self, text: str, **frames: Frame) -> Frame:
-        """A query over frames, which the text names as {name}; other braces are doubled by the caller."""
+        """A query. Over frames, the text names them as {name}, and the caller doubles all other braces."""
         return self._guard(lambda: self.session.sql(text, **frames))
 
     def bind(self, frame: Frame, keys: pa.Table, schema: Schema) -> Frame:

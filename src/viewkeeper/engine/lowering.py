@@ -33,7 +33,6 @@ from viewkeeper.engine.lowered import (
 )
 from viewkeeper.engine.texts import (
     ROWS_SO_FAR,
-    braces,
     call_text,
     condition_text,
     forgetful,
@@ -92,7 +91,7 @@ class Lowering:
         for row in node.rows:
             values = zip(node.attributes, row, strict=True)
             selects.append("SELECT " + ", ".join(f"CAST({v.sql} AS {a.type.ddl}) AS {a.label}" for a, v in values))
-        frames = [self.engine.sql(braces(text)) for text in selects]
+        frames = [self.engine.sql(text) for text in selects]
         if not frames:
             return self.nothing(node.outputs)
         return Lowered(self.engine.union(frames), node.outputs)

@@ -96,8 +96,3 @@ def forgetful(attribute: Attribute, condition: str) -> str:
     whose other columns are not used. A computed column is no key to it.
     """
     return f"{hidden(attribute.label, attribute.type, condition)} AS {attribute.label}"
-
-
-def braces(text: str) -> str:
-    """Text in which braces are to stay braces."""
-    return text.replace("{", "{{").replace("}", "}}")

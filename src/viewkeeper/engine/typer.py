@@ -35,8 +35,7 @@ class EngineTyper:
         return answer
 
     def _ask(self, question: str) -> list[tuple[str, str]]:
-        braces = question.replace("{", "{{").replace("}", "}}")
-        return self.engine.columns(self.engine.sql(braces))
+        return self.engine.columns(self.engine.sql(question))
 
 
 def _question(inputs: Sequence[Attribute], items: Sequence[str], more: str) -> str:

@@ -27,6 +27,9 @@ CUT = 48
 MANY = 64
 """With more candidate keys than this inside a file's range, the file is taken without looking further."""
 
+FIRST_ONLY = 5_000
+"""Of more keys than this only the first column is used to pick files."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -166,8 +169,12 @@ class Keys:
         self.schema = schema
         self.table = table
         usable = [column.name for column in schema if not column.type.is_nested]
+        looked = table.select(usable)
+        if table.num_rows > FIRST_ONLY and usable:
+            usable = usable[:1]
+            looked = pa.table([table.column(usable[0]).unique()], names=usable)
         self.names = usable
-        rows = comparable_rows(table.select(usable), schema.subset(usable)) if usable else []
+        rows = comparable_rows(looked, schema.subset(usable)) if usable else []
         special = [row for row in rows if row[0] is None or row[0] == NAN]
         ordinary = [row for row in rows if not (row[0] is None or row[0] == NAN)]
         self._special = special[:MANY]

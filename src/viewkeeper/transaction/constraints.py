@@ -42,6 +42,32 @@ def check_rows(tx: Transaction, relation: Relation, change: pa.Table) -> None:
 
 def _check_key(tx: Transaction, relation: Relation, key: Key, change: pa.Table) -> None:
     names = list(key.columns)
+    keys = _only_new(change, names)
+    if keys is None:
+        keys = _new_keys(relation, key, change)
+    if not key.primary:
+        keys = keys.drop_null()
+    if not keys.num_rows:
+        return
+    there = tx.key_weights(relation, Keys(keys, relation.schema.subset(names)))
+    taken = {row for row, count in there.items() if count > 0}
+    if taken:
+        for row in row_tuples(keys):
+            if row in taken:
+                raise _duplicate(relation, key, row)
+
+
+def _only_new(change: pa.Table, names: list[str]) -> pa.Table | None:
+    """The keys of a change that only inserts, each once: the usual one. None for any other."""
+    keys = change.select(names)
+    if any(pa.types.is_nested(field.type) for field in keys.schema) or not pc.all(pc.equal(change[WEIGHT], 1)).as_py():
+        return None
+    return keys if keys.group_by(names, use_threads=False).aggregate([]).num_rows == keys.num_rows else None
+
+
+def _new_keys(relation: Relation, key: Key, change: pa.Table) -> pa.Table:
+    """The keys that a change inserts and does not delete; raises if it inserts one twice."""
+    names = list(key.columns)
     rows = row_tuples(change.select(names))
     plus: dict[tuple[Any, ...], int] = {}
     minus: dict[tuple[Any, ...], int] = {}
@@ -60,14 +86,7 @@ def _check_key(tx: Transaction, relation: Relation, key: Key, change: pa.Table) 
             raise _duplicate(relation, key, row)
         if row not in minus:
             unknown.append(row)
-    if not unknown:
-        return
-    schema = relation.schema.subset(names)
-    keys = Keys(take(change.select(names), [first[row] for row in unknown]), schema)
-    there = tx.key_weights(relation, keys)
-    for row in unknown:
-        if there.get(row, 0) > 0:
-            raise _duplicate(relation, key, row)
+    return take(change.select(names), [first[row] for row in unknown])
 
 
 def check_files(tx: Transaction, relation: Relation, files: Sequence[DataFile]) -> None:

@@ -310,8 +310,8 @@ class Fetched:
             found = came_from(node, [columns[name] for name in names])
             if found is not None:
                 place = found
-        known = self._looked_up.get(place, {})
-        return all(known.get(value) is False for value in values)
+        known = self._looked_up.get(place)
+        return known is not None and all(known.get(value) is False for value in values)
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
