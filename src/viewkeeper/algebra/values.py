@@ -25,15 +25,16 @@ def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str)
     """
     position = {column.name.lower(): index for index, column in enumerate(schema)}
     listed: list[Sequence[Any]] = []
+    width = len(schema)
     for number, row in enumerate(rows, start=1):
-        if isinstance(row, tuple) and len(row) == len(schema):
+        if isinstance(row, tuple) and len(row) == width:
             listed.append(row)
         elif isinstance(row, Mapping):
             listed.append(_from_mapping(row, schema, position, relation, number))
         elif isinstance(row, Sequence) and not isinstance(row, (str, bytes)):
-            if len(row) != len(schema):
+            if len(row) != width:
                 raise TypeMismatch(
-                    f"row {number} for {relation} has {len(row)} values, the table has {len(schema)} columns",
+                    f"row {number} for {relation} has {len(row)} values, the table has {width} columns",
                     detail=f"the row is {tuple(row)!r}",
                     hint=f"the columns are {', '.join(schema.names)}; a dict may leave some out",
                 )
@@ -43,7 +44,7 @@ def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str)
                 f"row {number} for {relation} is a {type(row).__name__}, not a row",
                 hint="give tuples in column order, or dicts with column names",
             )
-    columns = zip(*listed, strict=True) if listed else [()] * len(schema)
+    columns = zip(*listed, strict=True) if listed else [()] * width
     arrays = [_array(values, column, relation, zone) for values, column in zip(columns, schema, strict=True)]
     return pa.table(arrays, schema=schema.arrow)
 
@@ -51,11 +52,14 @@ def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str)
 def _array(values: Sequence[Any], column: Column, relation: str, zone: str) -> pa.Array:
     """One column. Values that are all of the type's own Python class are left to Arrow; it refuses any that do not fit,
     and those are then looked at one by one."""
-    if set(map(type, values)) <= {_PLAIN.get(column.type.name, type(None)), type(None)}:
-        try:
+    classes = set(map(type, values)) - {type(None)}
+    try:
+        if classes <= {_PLAIN.get(column.type.name)}:
             return pa.array(values, type=column.type.arrow)
-        except (pa.ArrowException, OverflowError, UnicodeError):
-            pass
+        if column.type.name == "decimal" and classes <= {int, float, decimal.Decimal}:
+            return pa.array([None if value is None else str(value) for value in values]).cast(column.type.arrow)
+    except (pa.ArrowException, OverflowError, UnicodeError):
+        pass
     checked = [_checked(value, column, relation, number, zone) for number, value in enumerate(values, start=1)]
     return pa.array(checked, type=column.type.arrow)
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -174,13 +175,19 @@ class Keys:
             usable = usable[:1]
             looked = pa.table([table.column(usable[0]).unique()], names=usable)
         self.names = usable
-        rows = comparable_rows(looked, schema.subset(usable)) if usable else []
-        special = [row for row in rows if row[0] is None or row[0] == NAN]
-        ordinary = [row for row in rows if not (row[0] is None or row[0] == NAN)]
+        if len(usable) == 1 and schema.column(usable[0]).type.is_integer:
+            values = looked.column(0)
+            special: list[tuple[Any, ...]] = [(None,)] if values.null_count else []
+            self._ordinary: list[tuple[Any, ...]] = []
+            self._first = np.sort(values.drop_null().to_numpy()).tolist()
+        else:
+            rows = comparable_rows(looked, schema.subset(usable)) if usable else []
+            special = [row for row in rows if row[0] is None or row[0] == NAN]
+            ordinary = [row for row in rows if not (row[0] is None or row[0] == NAN)]
+            self._ordinary = sorted(ordinary, key=lambda row: row[0])
+            self._first = [row[0] for row in self._ordinary]
         self._special = special[:MANY]
         self._too_many_special = len(special) > MANY
-        self._ordinary = sorted(ordinary, key=lambda row: row[0])
-        self._first = [row[0] for row in self._ordinary]
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -196,7 +203,7 @@ class Keys:
         if first.low is not None:
             start = bisect.bisect_left(self._first, first.low)
             stop = bisect.bisect_right(self._first, first.high)
-            if stop - start > MANY:
+            if stop - start > MANY or (stop > start and len(self.names) == 1):
                 return True
             candidates.extend(self._ordinary[start:stop])
         if first.nulls or first.nans:

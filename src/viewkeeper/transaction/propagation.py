@@ -148,7 +148,7 @@ def propagate(tx: Transaction) -> list[Maintained]:
     order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
     total, reached = sum(len(level) for level in order), 0
     kept = [(relation, maintained_node(relation)) for level in order for relation in level]
-    fetched = Fetched(kept, tx.looked_up)
+    fetched = Fetched(kept, tx.not_there)
     for level in order:
         if tx.store.progress is not None:
             names = [relation.name for relation in level if relation.kind != AUXILIARY]

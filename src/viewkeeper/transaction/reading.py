@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -254,13 +254,13 @@ class Fetched:
     def __init__(
         self,
         kept: Iterable[tuple[Relation, n.Node]],
-        looked_up: Mapping[tuple[str, tuple[str, ...]], Mapping[tuple[Any, ...], bool]],
+        not_there: Mapping[tuple[str, tuple[str, ...]], Set[tuple[Any, ...]]],
     ) -> None:
         """`kept` are all those views with their expressions: together they say which columns will be wanted.
 
-        `looked_up` says of keys that were looked up before the transaction's own changes whether they were there.
+        `not_there` are keys that were looked up and not there before the transaction's own changes.
         """
-        self._looked_up = looked_up
+        self._not_there = not_there
         self._columns: dict[str, list[str]] = {}
         for relation, node in kept:
             if relation.kind == AUXILIARY:
@@ -310,8 +310,7 @@ class Fetched:
             found = came_from(node, [columns[name] for name in names])
             if found is not None:
                 place = found
-        known = self._looked_up.get(place)
-        return known is not None and all(known.get(value) is False for value in values)
+        return values <= self._not_there.get(place, frozenset())
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:

@@ -76,7 +76,7 @@ class Transaction:
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
         self.reads: list[Read] = []
         self.absent: set[str] = set()
-        self.looked_up: dict[tuple[str, tuple[str, ...]], dict[tuple[Any, ...], bool]] = {}  # which keys were there
+        self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys that were not there
         store.use(self)
 
     @property
@@ -232,9 +232,10 @@ class Transaction:
         return dict(zip(row_tuples(plain), table["_vk_total"].to_pylist(), strict=True))
 
     def _note(self, relation: Relation, keys: Keys, there: set[tuple[Any, ...]]) -> None:
-        """Remembers which of some keys were there."""
-        known = self.looked_up.setdefault((relation.id, tuple(keys.schema.names)), {})
-        known.update({key: key in there for key in row_tuples(keys.table)})
+        """Remembers which of some keys were not there."""
+        known = self.not_there.setdefault((relation.id, tuple(keys.schema.names)), set())
+        known.update(row_tuples(keys.table))
+        known -= there
 
     def rows_with(self, relation: Relation, keys: Keys) -> pa.Table:
         """The net rows that have one of some keys, with their weights, on the driver."""
@@ -304,7 +305,7 @@ class Transaction:
     def rebase(self, held: Held) -> None:
         """Goes on from a newer state; what was read of the older one has been checked."""
         self.drop_derived()
-        self.looked_up.clear()
+        self.not_there.clear()
         self.state = held.state
 
     def changes(self) -> dict[str, Change]:
