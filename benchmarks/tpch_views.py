@@ -40,6 +40,12 @@ VIEWS = {
 
 SIZES = (10, 1_000, 15_000)
 
+LARGE = 60_000
+"""One more size for each view alone, to see where computing anew becomes cheaper."""
+
+CLOSE = 1.25
+"""A choice is right if its way took at most so many times as long as the other."""
+
 
 class Bench:
     """A loaded database, and orders that come and go."""
@@ -135,16 +141,23 @@ def measure_set(bench: Bench, names: list[str], rounds: int, sizes: tuple[int, .
     return found
 
 
-def measure_auto(bench: Bench, name: str, sizes: tuple[int, ...]) -> dict[int, str]:
-    """Which way `auto` goes for each size of change."""
+def measure_auto(bench: Bench, name: str, found: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
+    """Which way `auto` goes for each size of an insertion, whether that was right, and where it expects to turn."""
     bench.create([name], "auto")
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for size in sizes:
         _, commit = bench.insert(size)
-        chosen[size] = commit.report[name].strategy if name in commit.report else "none"
+        report = commit.report.get(name)
+        way = report.strategy if report is not None else "none"
+        times = {refresh: found[refresh][size]["insert"] for refresh in ("incremental", "full")}
+        other = min(times.values())
+        chosen[str(size)] = {"way": way, "right": way == "none" or times[way] <= CLOSE * other, **times}
         bench.delete(size)
+    body = json.loads(bench.db.explain(name, format="json"))
+    parts = [*(part["changes"] for part in body["auxiliary"]), body["changes"]]
+    turns = {table: told["cost"]["full from"] for part in parts for table, told in part.items() if table in ORDER}
     bench.drop([name])
-    return chosen
+    return {"chosen": chosen, "expects to turn at": turns}
 
 
 def show(engine: str, label: str, found: dict[str, Any]) -> None:
@@ -170,10 +183,19 @@ def measure(engine: str, data: Path, where: Path, rounds: int, sizes: tuple[int,
     show(engine, "all seven", together)
     results["all"] = together
     for name in VIEWS if alone else ():
-        results[name] = measure_set(bench, [name], max(3, rounds // 2), sizes)
+        tried = (*sizes, LARGE)
+        results[name] = measure_set(bench, [name], max(3, rounds // 2), tried)
         show(engine, name, results[name])
-        results[name]["auto"] = measure_auto(bench, name, (*sizes, 60_000))
-        print(f"  {engine:6} {name:15} auto: {results[name]['auto']}", flush=True)
+        auto = measure_auto(bench, name, results[name], tried)
+        results[name]["auto"] = auto
+        told = [
+            f"{int(size):,} orders {way['way']}{'' if way['right'] else ' (WRONG)'}"
+            for size, way in auto["chosen"].items()
+        ]
+        print(
+            f"  {engine:6} {name:15} auto: {', '.join(told)}; expects to turn at {auto['expects to turn at']}",
+            flush=True,
+        )
     bench.db.close()
     return results
 
