@@ -190,10 +190,15 @@ class Engine:
 
     # frames --------------------------------------------------------------------------------------
 
-    def files(self, paths: Sequence[str], schema: Schema, extra: str) -> Frame:
-        """The rows of Parquet files named one by one, with extra columns such as the weight."""
+    def files(self, paths: Sequence[str], schema: Schema, extra: str, *, late: bool = False) -> Frame:
+        """The rows of Parquet files named one by one, with extra columns such as the weight.
+
+        `late`: a row's other columns are decoded only if its key is one that is looked for.
+        """
         struct, _ = spark_struct(schema, tuple(part.split()[0] for part in extra.split(", ") if part))
         reader = self.session.read.schema(struct).option("recursiveFileLookup", "true")
+        if late and self.kind == "sail":  # not for a few literals: pages without them are not read anyway
+            reader = reader.option("pushdown_filters", "true")
         return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in struct.names]))
 
     def outside(self, path: str, form: str, options: dict[str, str]) -> Frame:
@@ -229,9 +234,11 @@ class Engine:
             frame = frame.filter(first)
         renamed = Schema(tuple(Column(f"_vk_k{i}", column.type) for i, column in enumerate(schema)))
         right = self.arrow(keys.rename_columns(renamed.names), renamed)
-        condition = " AND ".join(
-            f"{quote(column.name)} <=> {quote(key.name)}" for column, key in zip(schema, renamed, strict=True)
-        )
+        pairs = zip(schema, renamed, keys.columns, strict=True)
+        # a join by = tells Sail which rows of a file to decode; without NULL and NaN it is one by <=>
+        signs = ["<=>" if values.null_count or column.type.is_float else "=" for column, _, values in pairs]
+        names = zip(schema, renamed, signs if len(set(signs)) == 1 else ["<=>"] * len(signs), strict=True)
+        condition = " AND ".join(f"{quote(column.name)} {sign} {quote(key.name)}" for column, key, sign in names)
         return frame.join(F.broadcast(right), parsed(condition), "left_semi")
 
     def union(self, frames: Sequence[Frame]) -> Frame:

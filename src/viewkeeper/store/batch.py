@@ -148,12 +148,14 @@ def describe(part: pa.Table, schema: Schema, path: str, size: int, *, merged: bo
     )
 
 
-def stored_frame(engine: Engine, storage: Storage, files: Sequence[DataFile], schema: Schema) -> Frame:
+def stored_frame(
+    engine: Engine, storage: Storage, files: Sequence[DataFile], schema: Schema, *, late: bool = False
+) -> Frame:
     """The stored rows of some files as a frame: columns, weight, and an epoch if the file is merged."""
     if engine.kind == "sail":  # reads what is there of a list of files, and says nothing of the rest
         for path in storage.missing(file.path for file in files):
             raise StorageError(UNREADABLE, detail=f"{path} is missing", hint=ASK_DOCTOR)
-    return engine.files([storage.url(file.path) for file in files], schema, STORED)
+    return engine.files([storage.url(file.path) for file in files], schema, STORED, late=late)
 
 
 def read_file(storage: Storage, path: str, schema: Schema) -> pa.Table:

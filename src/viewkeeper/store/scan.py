@@ -16,6 +16,7 @@ from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.literals import FEW
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.state import DataFile
@@ -104,7 +105,8 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     schema = scan.source.schema
     frames: list[Frame] = []
     if scan.files:
-        frame = stored_frame(engine, storage, scan.files, schema)
+        late = scan.keys is not None and len(scan.keys) > FEW
+        frame = stored_frame(engine, storage, scan.files, schema, late=late)
         if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
             frame = frame.filter(parsed(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}"))
         frames.append(frame.drop(EPOCH))
