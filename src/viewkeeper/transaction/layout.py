@@ -113,7 +113,7 @@ def _lay_out(engine: Engine, find: Find, relation: Relation, key: str) -> Plan |
         lowering.lower(expression)
     readings = reader.readings
     if relation.kind != VIEW and all(reading.relation != relation.id for reading in readings):
-        readings.append(_reading(relation, relation.name, n.OLD, _looked_up_by(relation)))
+        readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
     return Plan(tuple(readings), reader.queries + 1)
 
 
@@ -143,7 +143,7 @@ def _followed(relation: Relation, key: str) -> tuple[n.Node, ...]:
     return tuple(n.Restrict(source, change, pairs) for source in sources)
 
 
-def _looked_up_by(relation: Relation) -> tuple[str, ...]:
+def looked_up_by(relation: Relation) -> tuple[str, ...]:
     """The columns by which rows that a change deletes are looked up in the stored relation: they have to be there."""
     kinds = {name: relation.schema.column(name).type for name in relation.schema.sort_columns}
     return tuple(name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float)

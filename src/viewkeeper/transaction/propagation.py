@@ -35,7 +35,7 @@ from viewkeeper.store.storage import now
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
 from viewkeeper.transaction.intake import canonical_frame, materialise
-from viewkeeper.transaction.layout import decide, refresh_of
+from viewkeeper.transaction.layout import decide, looked_up_by, refresh_of
 from viewkeeper.transaction.reading import Fetched, StateReader, Work, schema_of
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
@@ -400,8 +400,7 @@ def check_minimal(tx: Transaction, relation: Relation, net: pa.Table) -> None:
     if gone.num_rows == 0:
         return
     schema = relation.schema
-    kinds = {name: schema.column(name).type for name in schema.sort_columns}
-    names = [name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float]
+    names = list(looked_up_by(relation))
     source = Source(schema, relation.files_at(tx.state.epoch), tx.state.epoch)
     keys = None
     if names:

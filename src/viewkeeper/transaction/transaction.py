@@ -200,17 +200,16 @@ class Transaction:
         """How many rows there are for each of some keys. Weights add, so nothing needs consolidating."""
         names = keys.schema.names
         scan = self.scan(relation, keys)
-        found: dict[tuple[Any, ...], int] | None = {}
+        found: dict[tuple[Any, ...], int] | None = None
         first = _first_column(scan, keys)
         if first is not None:
-            found = self._weights(pick(replace(scan.source, rows=None), first), keys.schema)
-            if found is None:
-                first = None
-            elif not scan.source.staged:
+            together = self._totals(pick(replace(scan.source, rows=None), first), names)
+            found = _counted(self.store.engine.collect_small(together), keys.schema)
+            if found is not None and not scan.source.staged:
                 self._note(relation, first, {key[:1] for key, count in found.items() if count})
-        if first is None and scan.files:
-            found = self._weights(replace(scan, rows=None), keys.schema)
-        assert found is not None
+        if found is None:
+            each = self.store.engine.fetch(self._totals(replace(scan, rows=None), names)) if scan.files else None
+            found = _counted(each, keys.schema) or {}
         if not scan.source.staged:
             self._note(relation, keys, {key for key, count in found.items() if count})
         if scan.has_rows and scan.rows is not None:
@@ -220,16 +219,10 @@ class Transaction:
                     found[row] = found.get(row, 0) + weight
         return found
 
-    def _weights(self, scan: Scan, schema: Schema) -> dict[tuple[Any, ...], int] | None:
-        """How often each key is in the files of a scan; None if there are too many keys."""
-        names = schema.names
+    def _totals(self, scan: Scan, names: list[str]) -> Frame:
+        """How often each key is in the files of a scan."""
         frame = signed_frame(self.store.engine, self.store.storage, scan)
-        total = frame.groupBy(*[quote(name) for name in names]).agg({WEIGHT: "sum"}).toDF(*names, "_vk_total")
-        table = self.store.engine.collect_small(total)
-        if table is None:
-            return None
-        plain = conform(table.select(names), schema)
-        return dict(zip(row_tuples(plain), table["_vk_total"].to_pylist(), strict=True))
+        return frame.groupBy(*[quote(name) for name in names]).agg({WEIGHT: "sum"}).toDF(*names, "_vk_total")
 
     def _note(self, relation: Relation, keys: Keys, there: set[tuple[Any, ...]]) -> None:
         """Remembers which of some keys were not there."""
@@ -371,6 +364,14 @@ def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
 def with_no_epoch(frame: Frame) -> Frame:
     """Signed rows as a batch file holds them: the epoch comes from the ledger."""
     return frame.select(*listed("*", f"CAST(NULL AS BIGINT) AS {EPOCH}"))
+
+
+def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], int] | None:
+    """Keys with their numbers, as the engine sent them; None for none that it sent."""
+    if totals is None:
+        return None
+    plain = conform(totals.select(schema.names), schema)
+    return dict(zip(row_tuples(plain), totals["_vk_total"].to_pylist(), strict=True))
 
 
 FEW_EACH = 16
