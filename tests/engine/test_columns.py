@@ -136,3 +136,10 @@ def test_typed_literals(db: vk.Database) -> None:
     value = typed(decimal.Decimal("1.50"), parse_type("decimal(12,4)"))
     found = seen(frame.limit(1).select(value.alias("x")))  # type: ignore[attr-defined]
     assert found == ([("x", "decimal(12,4)")], [(decimal.Decimal("1.5000"),)])
+
+
+def test_an_empty_batch_among_others_raises_nothing(db: vk.Database) -> None:
+    schema = Schema((Column("c1", parse_type("bigint")),))
+    rows = pa.table({"c1": pa.chunked_array([pa.array([], pa.int64()), pa.array([4, 0], pa.int64())])})
+    frame = db._store.engine.arrow(rows, schema)
+    assert seen(frame.select(*listed("CASE WHEN c1 > 0 THEN 1 / c1 END AS x")))[1] == [(0.25,), (None,)]

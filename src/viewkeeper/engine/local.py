@@ -49,7 +49,11 @@ def spark_type(kind: Type) -> t.DataType:
 
 
 def local_frame(session: Any, table: pa.Table, schema: Schema, extra: tuple[str, ...]) -> Any:
-    """Arrow rows as a frame; `extra` names BIGINT columns after those of the schema."""
+    """Arrow rows as a frame; `extra` names BIGINT columns after those of the schema.
+
+    They go as one batch: Sail evaluates an expression for an empty one among others, and one that may raise does.
+    """
+    table = table.combine_chunks()
     struct, text = spark_struct(schema, extra)
     if not isinstance(session, SparkSession) or any(column.type.is_nested for column in schema):
         return session.createDataFrame(table, schema=struct)
