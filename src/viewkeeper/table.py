@@ -16,7 +16,7 @@ from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import change_of_files, changed_epochs, no_such_table
-from viewkeeper.transaction.views import virtual_changes
+from viewkeeper.transaction.virtual import virtual_changes
 
 if TYPE_CHECKING:
     from viewkeeper.database import Database

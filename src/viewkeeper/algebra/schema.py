@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -71,30 +72,33 @@ class Schema:
             return (self.primary_key or self.keys[0]).columns
         return tuple(column.name for column in self.columns if not column.type.is_nested)[:4]
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of plain rows."""
         return pa.schema([pa.field(column.name, column.type.arrow) for column in self.columns])
 
-    @property
+    @cached_property
     def signed_arrow(self) -> pa.Schema:
         """The Arrow schema of signed rows: the columns and a weight."""
         return self.arrow.append(pa.field(WEIGHT, pa.int64()))
 
-    @property
+    @cached_property
     def stored_arrow(self) -> pa.Schema:
         """The Arrow schema of a batch file: the columns, a weight and an epoch."""
         return self.signed_arrow.append(pa.field(EPOCH, pa.int64()))
 
-    @property
+    @cached_property
     def ddl(self) -> str:
         """The columns as a Spark schema text."""
         return ", ".join(f"{quote(column.name)} {column.type.ddl}" for column in self.columns)
 
     def find(self, name: str) -> Column | None:
         """The column of that name, without regard to case."""
-        wanted = name.lower()
-        return next((column for column in self.columns if column.name.lower() == wanted), None)
+        return self._by_name.get(name.lower())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name.lower(): column for column in reversed(self.columns)}
 
     def column(self, name: str, relation: str = "") -> Column:
         """The column of that name, or NotFound with what there is."""

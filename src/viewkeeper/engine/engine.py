@@ -155,6 +155,8 @@ class Engine:
             _knock(url)
         try:
             session = SparkSession.builder.remote(url).create()
+            if self.is_local:  # a server of this process: a lost connection cannot be taken up again
+                session.client.disable_reattachable_execute()
             if self.where == "sail":
                 _set(session, DEBUGGING, "false")  # Apache Spark takes it only when it starts
             for name, value in conf.items():

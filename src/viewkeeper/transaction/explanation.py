@@ -12,11 +12,13 @@ from viewkeeper.analysis.keys import keys_of
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, anew, by_change
+from viewkeeper.plan.sharing import Sharing
 from viewkeeper.store.definition import KIND_WORDS, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.layout import followed, plan_of, refresh_of, rows_of, stored_of
-from viewkeeper.transaction.propagation import maintained_node
+from viewkeeper.transaction.propagation import known_as, maintained_node
+from viewkeeper.transaction.reading import SHARED_FROM
 from viewkeeper.transaction.views import would_save
 
 SHOWN = (1, 1_000, 100_000)
@@ -55,6 +57,9 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     }
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
+    shared = _in_common(state, relation)
+    if shared:
+        body["in common"] = shared
     saved = would_save(state, relation)
     if saved is not None:
         body["auxiliary = true"] = saved
@@ -67,6 +72,18 @@ def _keys_in(state: State) -> Any:
         return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
 
     return keys
+
+
+def _in_common(state: State, relation: Relation) -> list[dict[str, Any]]:
+    """The joins that a stored view has in common with others: their changes are worked out once for all of them."""
+    own = {relation.id, *(relation.definition.hidden if relation.definition is not None else ())}
+    kept = [r for r in state.alive() if r.definition is not None and r.kind != VIEW and not r.definition.is_demand]
+    found = []
+    for common in Sharing((r.id, maintained_node(r)) for r in kept).commons.values():
+        others = {known_as(state.alive(), state.relations[key]) for key in common.users - own}
+        if common.users & own and others - {relation.name}:
+            found.append({"join": str(common), "with": sorted(others - {relation.name})})
+    return found
 
 
 def _part(store: Store, state: State, relation: Relation) -> Part:
@@ -156,6 +173,9 @@ def _text(body: dict[str, Any]) -> str:
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
     lines += _change_lines(body["changes"])
+    for shared in body.get("in common", ()):
+        lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
+        lines.append(f"  its change is worked out once for all when more than {SHARED_FROM:,} rows change")
     if "auxiliary = true" in body:
         lines.append(body["auxiliary = true"])
     lines.append(f"full recompute: {body['cost']['full']}")

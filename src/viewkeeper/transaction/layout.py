@@ -27,6 +27,7 @@ from viewkeeper.store.definition import AUXILIARY, VIEW, Definition
 from viewkeeper.store.small import FEW_ROWS
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.reading import StateReader, schema_of
+from viewkeeper.transaction.transaction import Pending
 
 Find = Callable[[str], Relation]
 
@@ -188,7 +189,7 @@ def refresh_of(relation: Relation, everything: Iterable[Relation]) -> str:
 def decide(reader: StateReader, relation: Relation, changed: Collection[str], refresh: str) -> Choice:
     """The way to bring a stored relation up to date after changes of some of its inputs."""
     find, rates = reader.by_id, RATES[reader.engine.kind]
-    coming = {key: _pending_rows(reader, key) for key in sorted(changed)}
+    coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
     return choose(
         refresh,
@@ -199,9 +200,9 @@ def decide(reader: StateReader, relation: Relation, changed: Collection[str], re
     )
 
 
-def _pending_rows(reader: StateReader, key: str) -> int:
+def pending_rows(changes: Mapping[str, Pending], key: str) -> int:
     """How many signed rows the open transaction adds to a relation."""
-    pending = reader.pending.get(key)
+    pending = changes.get(key)
     return 0 if pending is None else int(pending.rows.num_rows) + sum(file.rows for file in pending.staged)
 
 

@@ -8,7 +8,7 @@ from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.propagation import net_change, propagate
 from viewkeeper.transaction.reading import StateReader
 from viewkeeper.transaction.transaction import Transaction
-from viewkeeper.transaction.views import virtual_query
+from viewkeeper.transaction.virtual import virtual_query
 
 
 def preview(tx: Transaction) -> dict[str, Change]:

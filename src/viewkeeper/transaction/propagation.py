@@ -35,8 +35,8 @@ from viewkeeper.store.storage import now
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
 from viewkeeper.transaction.intake import canonical_frame, materialise
-from viewkeeper.transaction.layout import decide, looked_up_by, refresh_of
-from viewkeeper.transaction.reading import Fetched, StateReader, Work, schema_of
+from viewkeeper.transaction.layout import decide, looked_up_by, pending_rows, refresh_of
+from viewkeeper.transaction.reading import CommonChanges, Fetched, StateReader, Work, schema_of
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
 NOT_REACHED = Choice("none", "no changed row can reach it")
@@ -149,12 +149,16 @@ def propagate(tx: Transaction) -> list[Maintained]:
     total, reached = sum(len(level) for level in order), 0
     kept = [(relation, maintained_node(relation)) for level in order for relation in level]
     fetched = Fetched(kept, tx.not_there)
+    common = CommonChanges((relation.id, node) for relation, node in kept if _follows(tx, relation))
     for level in order:
+        common.look(changed, lambda key: pending_rows(tx.pending, key))
         if tx.store.progress is not None:
             names = [relation.name for relation in level if relation.kind != AUXILIARY]
             tx.store.progress(", ".join(names) or "what views are made of", reached, total)
         reached += len(level)
-        results = _side_by_side(tx, level, lambda relation: _bring_up(tx, relation, frozenset(changed), fetched))
+        results = _side_by_side(
+            tx, level, lambda relation: _bring_up(tx, relation, frozenset(changed), fetched, common)
+        )
         for result in results:
             if result is None:
                 continue
@@ -185,7 +189,14 @@ def _side_by_side(
     return [result for result, _ in done]
 
 
-def _bring_up(tx: Transaction, relation: Relation, changed: frozenset[str], fetched: Fetched) -> Maintained | None:
+def _follows(tx: Transaction, relation: Relation) -> bool:
+    """Whether a view is brought up to date from the state before this transaction."""
+    return relation.id not in tx.unfilled and relation.id not in tx.refreshing
+
+
+def _bring_up(
+    tx: Transaction, relation: Relation, changed: frozenset[str], fetched: Fetched, common: CommonChanges
+) -> Maintained | None:
     """Brings a view up to date in the way it needs; None if nothing it reads has changed."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
@@ -201,7 +212,7 @@ def _bring_up(tx: Transaction, relation: Relation, changed: frozenset[str], fetc
     if not read & changed:
         return None
     reader = StateReader.of(tx)
-    reader.fetched = fetched
+    reader.fetched, reader.common = fetched, common
     return maintain(tx, relation, node, read & changed, reader)
 
 
@@ -226,21 +237,25 @@ def maintain(
             choice = by_change(tx, relation, node, changed, reader, choice)
     except ViewkeeperError as problem:
         if problem.detail is None:
-            problem.detail = f"while keeping {_known_as(tx, relation)} true"
+            problem.detail = f"while keeping {known_as(tx.alive(), relation)} true"
         raise
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
     if relation.kind == AUXILIARY and choice.weighed:
         did = "was computed anew" if choice.strategy == "full" else "followed the change"
         notes.insert(0, f"what is kept for it {did}: {choice.reason}")
+    if choice.strategy == "incremental" and reader.common is not None:
+        for common in reader.common.of(relation.id):
+            names = sorted({known_as(tx.alive(), tx.by_id(key)) for key in common.users})
+            notes.append(f"the change of {common} was worked out once for {', '.join(names)}")
     return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes))
 
 
-def _known_as(tx: Transaction, relation: Relation) -> str:
+def known_as(everything: Iterable[Relation], relation: Relation) -> str:
     """A view's name; for what a view keeps for its own use, the names of those views."""
     if relation.kind != AUXILIARY:
         return relation.name
-    users = [user for user in tx.alive() if user.definition is not None and relation.id in user.definition.hidden]
+    users = [user for user in everything if user.definition is not None and relation.id in user.definition.hidden]
     return ", ".join(sorted(user.name for user in users)) or relation.name
 
 
@@ -253,10 +268,10 @@ def by_change(
     """δV, joined to the transaction."""
     lowering = Lowering(tx.store.engine, reader)
     if isinstance(node, n.Aggregate):
-        return _group_by(tx, relation, node, changed, lowering, choice)
+        return _group_by(tx, relation, node, _change_of(node.input, changed, reader), lowering, choice)
     if isinstance(node, n.Top) and relation.kind == AUXILIARY:
-        return _prefix(tx, relation, node, changed, lowering, choice)
-    change = differentiate(node, changed)
+        return _prefix(tx, relation, node, _change_of(node.input, changed, reader), lowering, choice)
+    change = _change_of(node, changed, reader)
     lowered = lowering.lower(change) if change is not None else None
     if lowered is None or lowered.empty:
         return NOT_REACHED
@@ -264,14 +279,20 @@ def by_change(
     return choice
 
 
+def _change_of(node: n.Node, changed: Collection[str], reader: StateReader) -> n.Node | None:
+    """δ of an expression, with the changes of joins that other views have as well worked out once for all."""
+    if reader.common is None or not reader.common.wanted:
+        return differentiate(node, changed)
+    return reader.common.sharing.change(node, changed, reader.common.wanted)
+
+
 def _group_by(
-    tx: Transaction, relation: Relation, node: n.Aggregate, changed: Collection[str], lowering: Lowering, choice: Choice
+    tx: Transaction, relation: Relation, node: n.Aggregate, change: n.Node | None, lowering: Lowering, choice: Choice
 ) -> Choice:
     """A stored group-by: from its state, or by the touched groups where an aggregate has no state.
 
     δγ = γ(S@new ⋉ K) − γ@old ⋉ K        K = the groups of δS, γ@old as stored
     """
-    change = differentiate(node.input, changed)
     if change is None:
         return NOT_REACHED
     stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
@@ -296,10 +317,9 @@ def _group_by(
 
 
 def _prefix(
-    tx: Transaction, relation: Relation, node: n.Top, changed: Collection[str], lowering: Lowering, choice: Choice
+    tx: Transaction, relation: Relation, node: n.Top, change: n.Node | None, lowering: Lowering, choice: Choice
 ) -> Choice:
     """The first rows of an order, kept with some slack."""
-    change = differentiate(node.input, changed)
     if change is None:
         return NOT_REACHED
     stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))

@@ -19,7 +19,7 @@ from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.selecting import TablesAt, TablesIn, selected_frame
 from viewkeeper.transaction.transaction import Transaction
-from viewkeeper.transaction.views import stale, virtual_frame, virtual_frame_in
+from viewkeeper.transaction.virtual import stale, virtual_frame, virtual_frame_in
 
 TARGET = "_vk_target"
 """The name of a changing statement's table in its query, where it stands with its weights."""

@@ -20,10 +20,13 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import consolidate, expand, row_tuples, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
+from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
-from viewkeeper.engine.lowered import Binding, Lowered
+from viewkeeper.engine.lowered import Binding, Lowered, all_renamed
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.plan.sharing import Common, Sharing
 from viewkeeper.store.batch import stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.definition import AUXILIARY
@@ -32,6 +35,10 @@ from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.intake import adopt_scratch
 from viewkeeper.transaction.transaction import Pending, Transaction, conform
+
+SHARED_FROM = 20_000
+"""With more changed rows than that, the change of a join that several views have is worked out once for all of them.
+With fewer, the rows it is made of are on the driver, and to keep the joined ones would be one query more."""
 
 
 @dataclass
@@ -71,6 +78,7 @@ class StateReader:
         self.since = since
         self.pending = pending or {}
         self.fetched: Fetched | None = None  # shared by the views of one transaction
+        self.common: CommonChanges | None = None  # shared as well
         self.own = ""  # the view that is worked on: what it reads of itself is not counted
         self.work = Work()
 
@@ -84,6 +92,8 @@ class StateReader:
 
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation in a state: at least those that the binding asks for."""
+        if self.common is not None and scan.relation in self.common.wanted:
+            return self.common.scan(self, scan)
         relation = self.by_id(scan.relation)
         if scan.state == n.CHANGE:
             return self._change(scan, relation)
@@ -114,9 +124,9 @@ class StateReader:
         else:
             return None
         if source.rows is not None and source.rows.num_rows:
-            rows = pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])])
-        net = expand(consolidate(rows)).rename_columns([a.label for a in scan.outputs])
-        return self._local(net, scan.outputs, weighted=False)
+            rows = consolidate(pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])]))
+        plain = expand(rows).rename_columns([a.label for a in scan.outputs])
+        return self._local(plain, scan.outputs, weighted=False)
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored of a relation."""
@@ -320,6 +330,50 @@ class Fetched:
         frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
         small = reader.engine.collect_small(frame)
         return None if small is None else consolidate(conform(small, schema, signed=True))
+
+
+class CommonChanges:
+    """The changes of joins that views of a transaction have in common, each worked out by the first that asks."""
+
+    def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
+        self.sharing = Sharing(views)
+        self.wanted: dict[str, frozenset[str]] = {}  # with the relations that have changed
+        self._coming: dict[str, concurrent.futures.Future[Lowered]] = {}
+        self._lock = threading.Lock()
+
+    def look(self, changed: Set[str], rows: Callable[[str], int]) -> None:
+        """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows."""
+        for common in self.sharing.commons.values():
+            mine = common.relations & changed
+            if common.id not in self.wanted and sum(map(rows, mine)) > SHARED_FROM:
+                self.wanted[common.id] = frozenset(mine)
+
+    def of(self, view: str) -> list[Common]:
+        """The wanted joins that a view has."""
+        return [self.sharing.commons[key] for key in self.wanted if view in self.sharing.commons[key].users]
+
+    def scan(self, reader: StateReader, scan: n.Scan) -> Lowered:
+        """The change of a common join, under the scan's columns."""
+        common = self.sharing.commons[scan.relation]
+        with self._lock:
+            coming = self._coming.get(common.id)
+            mine = coming is None
+            if coming is None:
+                coming = self._coming[common.id] = concurrent.futures.Future()
+        if mine:
+            try:
+                change = differentiate(common.node, self.wanted[common.id])
+                assert change is not None
+                coming.set_result(reader.keep(Lowering(reader.engine, reader).lower(change)))
+            except BaseException as problem:
+                coming.set_exception(problem)
+        found = coming.result()
+        columns = dict(zip(common.names, found.outputs, strict=True))
+        pairs = [(a, columns[name]) for a, name in zip(scan.outputs, scan.stored_names, strict=True)]
+        texts = [f"{theirs.label} AS {ours.label}" for ours, theirs in pairs]
+        frame = found.frame.select(*listed(*texts, WEIGHT))
+        known = all_renamed(found.known, pairs)
+        return Lowered(frame, scan.outputs, True, known, found.narrow, found.empty)
 
 
 def came_from(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:

@@ -37,7 +37,7 @@ from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.reading import StateReader
 from viewkeeper.transaction.transaction import Transaction, no_such_table
-from viewkeeper.transaction.views import seen_query, virtual_query
+from viewkeeper.transaction.virtual import seen_query, virtual_query
 
 
 class Tables(Protocol):

@@ -247,9 +247,9 @@ class Transaction:
         return self.pending[relation.id]
 
     def add_rows(self, relation: Relation, change: pa.Table) -> None:
-        """Joins a checked change, held on the driver, to the transaction's net change (delta-union)."""
+        """Joins a checked net change, held on the driver, to the transaction's net change (delta-union)."""
         pending = self.pending_of(relation)
-        rows = consolidate(pa.concat_tables([pending.rows, change]))
+        rows = consolidate(pa.concat_tables([pending.rows, change])) if pending.rows.num_rows else change
         if rows.num_rows > SMALL:
             pending.staged.extend(self.store.writer(relation).write_rows(rows))
             rows = rows.slice(0, 0)

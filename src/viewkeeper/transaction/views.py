@@ -1,4 +1,4 @@
-"""Views as definitions: creating, replacing, refreshing and dropping them, and reading virtual ones."""
+"""Views as definitions: creating, replacing, refreshing and dropping them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import spelled
 from viewkeeper.delta.exists import asks_for_any_row
-from viewkeeper.engine.columns import listed
-from viewkeeper.engine.engine import Frame
-from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
@@ -29,11 +26,9 @@ from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
 from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
 from viewkeeper.store.state import Relation, State
-from viewkeeper.store.store import Held, Store
-from viewkeeper.transaction.change import Change
-from viewkeeper.transaction.propagation import affected, maintained_node, net_change, net_difference
-from viewkeeper.transaction.reading import StateReader
-from viewkeeper.transaction.transaction import Read, Transaction, already_exists, changed_epochs, wrong_kind
+from viewkeeper.transaction.propagation import maintained_node
+from viewkeeper.transaction.transaction import Transaction, already_exists, wrong_kind
+from viewkeeper.transaction.virtual import virtual_query
 
 _UNSTEADY = """
     approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
@@ -59,12 +54,6 @@ class _Catalog:
         if relation.kind == VIEW:
             return Virtual(relation.name, virtual_query(relation))
         return Stored(relation.id, relation.name, relation.schema)
-
-
-def virtual_query(relation: Relation) -> Query:
-    """The query of a view, as it was read when the view was made."""
-    assert relation.definition is not None
-    return Query(relation.definition.as_written, relation.definition.names)
 
 
 # creating -----------------------------------------------------------------------------------------
@@ -447,97 +436,6 @@ def refresh(tx: Transaction, statement: sql.Refresh, whole: str) -> None:
     if relation.definition.is_demand:
         tx.refreshing.update((*relation.definition.hidden, relation.id))
     tx.makes_epoch = True
-
-
-# reading virtual views ------------------------------------------------------------------------------
-
-
-def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) -> Frame:
-    """The rows of a view that stores nothing, at an epoch."""
-    definition = relation.definition_at(epoch)
-    assert definition is not None
-    reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    node = definition.maintained if _kept_beside(state, definition, epoch) else definition.as_written
-    return named_frame(store, Query(node, definition.names), reader)
-
-
-def _kept_beside(state: State, definition: Definition, since: int) -> bool:
-    """Whether all that is kept beside a view that stores nothing itself can be read from an epoch on."""
-    kept = [state.relations.get(key) for key in definition.hidden]
-    return all(r is not None and r.created <= since and state.oldest_of(r) <= since for r in kept)
-
-
-def stale(tx: Transaction) -> set[str]:
-    """The materialized views that will change when the transaction commits: until then they are computed."""
-    changed = tx.changed
-    if not changed and not tx.unfilled:
-        return set()
-    reached = [relation for level in affected(tx, {*changed, *tx.unfilled}) for relation in level]
-    return {relation.id for relation in reached if relation.kind == MATERIALIZED}
-
-
-def virtual_frame_in(tx: Transaction, relation: Relation) -> Frame:
-    """The rows of a view as a transaction sees them, computed from what it sees of the tables."""
-    return named_frame(tx.store, seen_query(tx, virtual_query(relation)), StateReader.of(tx))
-
-
-def seen_query(tx: Transaction, query: Query) -> Query:
-    """A query with what a transaction would read for it; remembered, because a conflict would make it wrong."""
-    query = Query(_as_seen(query.node, tx, stale(tx), Numbers(n.highest(query.node) + 1)), query.names)
-    for scan in n.scans(query.node):
-        if scan.relation in tx.state.relations:
-            tx.reads.append(Read(scan.relation))
-    return query
-
-
-def _as_seen(node: n.Node, tx: Transaction, behind: set[str], numbers: Numbers) -> n.Node:
-    """The expression with materialized views that are behind replaced by their queries."""
-
-    def turn(part: n.Node) -> n.Node:
-        if not isinstance(part, n.Scan) or part.relation not in behind:
-            return part
-        query = virtual_query(tx.by_id(part.relation))
-        inside, _ = n.fresh(query.node, numbers)
-        by_name = dict(zip([name.lower() for name in query.names], inside.outputs, strict=True))
-        columns = tuple(
-            (a, column(by_name[name.lower()])) for a, name in zip(part.outputs, part.stored_names, strict=True)
-        )
-        return n.Project(_as_seen(inside, tx, behind, numbers), columns)
-
-    return n.transform(node, turn)
-
-
-def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
-    """The rows of a query under the names a user gave its columns."""
-    lowered = Lowering(store.engine, reader).lower(n.at(query.node, n.NEW))
-    return lowered.frame.select(*listed(*lowered.columns)).toDF(*query.names)
-
-
-def virtual_changes(store: Store, held: Held, relation: Relation, since: int) -> Iterator[tuple[int, Change]]:
-    """The net changes of a view that stores nothing, epoch by epoch, from the states of what it reads.
-
-    The first is what it shows when it is made; where its definition was replaced, the difference of the two.
-    """
-    state = held.state
-    epochs = {relation.created, *(until for until, _ in relation.former)}
-    for definition in [relation.definition, *(old for _, old in relation.former)]:
-        assert definition is not None
-        for scan in n.scans(definition.as_written):
-            epochs.update(changed_epochs(store, state.relations[scan.relation], since))
-    for epoch in sorted(number for number in epochs if number > since and number >= relation.created):
-        reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
-        now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
-        assert now is not None
-        node = now.as_written
-        if epoch == relation.created:
-            rows = net_difference(store, relation, node, None, reader)
-        elif now is not before and before is not None:
-            rows = net_difference(store, relation, node, before.as_written, reader)
-        else:
-            node = now.maintained if _kept_beside(state, now, epoch - 1) else node
-            rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
-        if rows.num_rows:
-            yield epoch, Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]
 
 
 # explaining -----------------------------------------------------------------------------------------
