@@ -121,11 +121,18 @@ def rounds_of(size: int, rounds: int) -> int:
     return max(1, rounds if size <= 10 else rounds // 2 if size <= 1_000 else rounds // 4)
 
 
-def measure_set(bench: Bench, names: list[str], rounds: int, sizes: tuple[int, ...]) -> dict[str, Any]:
-    """Both ways for a set of views: {strategy: {size: {kind: ms}}}."""
+def measure_set(
+    bench: Bench, names: list[str], rounds: int, sizes: tuple[int, ...], *, anew_once: bool = False
+) -> dict[str, Any]:
+    """Both ways for a set of views: {strategy: {size: {kind: ms}}}. `anew_once`: one insertion stands for all."""
     found: dict[str, Any] = {}
     for refresh in ("incremental", "full"):
         bench.create(names, refresh)
+        if refresh == "full" and anew_once:
+            took = bench.insert(sizes[0])[0] * 1000
+            found["full"] = {size: dict.fromkeys(("insert", "mixed", "delete"), took) for size in sizes}
+            bench.drop(names)
+            continue
         bench.insert(10)
         bench.delete(10)
         found[refresh] = {}
@@ -173,14 +180,16 @@ def show(engine: str, label: str, found: dict[str, Any]) -> None:
             )
 
 
-def measure(engine: str, data: Path, where: Path, rounds: int, sizes: tuple[int, ...], alone: bool) -> dict[str, Any]:
+def measure(
+    engine: str, data: Path, where: Path, rounds: int, sizes: tuple[int, ...], *, alone: bool, anew_once: bool
+) -> dict[str, Any]:
     """Everything for one engine."""
     bench = Bench(engine, data, where)
     bench.insert(10)
     base = [bench.insert(10)[0] for _ in range(rounds)]
     print(f"  {engine:6} no views        {10:>7} orders insert  {statistics.median(base) * 1000:10,.0f} ms")
     results: dict[str, Any] = {"engine": engine, "no views": statistics.median(base) * 1000}
-    together = measure_set(bench, list(VIEWS), rounds, sizes)
+    together = measure_set(bench, list(VIEWS), rounds, sizes, anew_once=anew_once)
     show(engine, "all seven", together)
     results["all"] = together
     for name in VIEWS if alone else ():
@@ -208,6 +217,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--together-only", action="store_true", help="leave out the views one by one")
+    parser.add_argument("--anew-once", action="store_true", help="all together, compute anew for one insertion only")
     parser.add_argument("--data", type=Path, default=None, help="where TPC-H files are or go")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers there")
     options = parser.parse_args()
@@ -219,7 +229,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="viewkeeper-bench-") as place:
             sizes = tuple(options.sizes)
             where = Path(place) / "lake"
-            results.append(measure(engine, data, where, options.rounds, sizes, not options.together_only))
+            alone = not options.together_only
+            once = options.anew_once
+            results.append(measure(engine, data, where, options.rounds, sizes, alone=alone, anew_once=once))
     if options.json:
         options.json.write_text(json.dumps({"scale": options.scale, "results": results}, indent=2) + "\n")
 
