@@ -175,6 +175,15 @@ class Database:
             raise SqlError(f"the dialect '{dialect}' is not supported", hint="use dialect='spark'")
         return last(self.script(text))
 
+    def datalog(self, text: str) -> Result:
+        """Takes in a Datalog program in Souffle's syntax, or rules to add (+) and to remove (-), all or nothing.
+
+        Relations of .input are tables, those of .output materialized views, all others virtual views. `remarks` of the
+        result says what looks like a mistake.
+        """
+        current = self._current()
+        return current.datalog(text) if current is not None else self._alone(lambda tx: tx.datalog(text))
+
     def script(self, text: str) -> Iterator[Result]:
         """Runs statements one after the other, each when its result is asked for."""
         return each_statement(text, self._statement)

@@ -15,6 +15,7 @@ from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.transaction import rowwise, statements
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.commit import commit as commit_transaction
+from viewkeeper.transaction.datalog import run_program
 from viewkeeper.transaction.preview import preview
 from viewkeeper.transaction.queries import select_frame
 from viewkeeper.transaction.reach import Change as Explained
@@ -103,6 +104,10 @@ class Transaction:
                 return self._db._statement(statement)
             case _:
                 return self.run(parsed, statement.alone)
+
+    def datalog(self, text: str) -> Result:
+        """Takes in a Datalog program, or rules to add (+) and to remove (-), as part of the transaction."""
+        return Result(remarks=self._surviving(lambda: run_program(self._tx, text)))
 
     def select(self, query: str, text: str) -> Result:
         """A query that sees the transaction; computed at once, because the transaction goes on changing."""

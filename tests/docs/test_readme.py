@@ -10,7 +10,7 @@ from pathlib import Path
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-TABLES, VIEWS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+TABLES, VIEWS, RECURSION = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 def pasted(code: str, directory: Path) -> list[str]:
@@ -30,6 +30,14 @@ def test_the_example_of_views_works_when_pasted(tmp_path: Path) -> None:
     assert lines[3].startswith("totals: materialized view")
     again = pasted(VIEWS, tmp_path)
     assert again[0] == "dict_keys([])"
+
+
+def test_the_example_of_recursion_works_when_pasted(tmp_path: Path) -> None:
+    for _ in range(2):
+        lines = pasted(RECURSION, tmp_path)
+        gone = [("a", "a"), ("b", "a"), ("b", "b"), ("c", "a"), ("c", "b"), ("c", "c")]
+        assert lines[0] == str([(row, -1) for row in gone])
+        assert "removed" in lines[1]
 
 
 def test_the_example_works_when_pasted(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from viewkeeper.algebra.nodes import Scan
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.nodes import Fixpoint, Scan
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine.engine import Engine
@@ -63,8 +64,14 @@ class PlainReader:
     def size(self, scan: Scan) -> int:
         return 0
 
-    def keep(self, lowered: Lowered) -> Lowered:
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         return lowered
+
+    def fixpoint(self, node: Fixpoint, binding: Binding | None) -> Lowered:
+        raise NotImplementedError
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        raise NotImplementedError
 
 
 class Oracle:

@@ -77,6 +77,18 @@ class Expression:
         return Expression(tuple(parts), raises)
 
 
+@dataclass(frozen=True)
+class Equality:
+    """left = right between plain columns of one type family; null_safe is <=>."""
+
+    left: Attribute
+    right: Attribute
+    null_safe: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.left} {'<=>' if self.null_safe else '='} {self.right}"
+
+
 def column(attribute: Attribute) -> Expression:
     """An attribute as an expression."""
     return Expression((attribute,), raises=False)

@@ -4,6 +4,7 @@ Every node has `inputs` and `outputs`. The same nodes describe queries (over rel
 queries (over relations before, after, and what changed); `Scan.state` says which.
 
     query nodes    Scan Rows Project Filter Join Outer Exists Union Distinct Monus Least Aggregate Window Top Generate
+                   Fixpoint
     change nodes   Negate Net Support Once Both Signed Restrict   (made by the laws of change, never by a query)
 """
 
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from viewkeeper.algebra.expressions import Attribute, Expression, Numbers
+from viewkeeper.algebra.expressions import Equality as Equality
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
 
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")
@@ -128,18 +131,6 @@ class Filter(_Unary):
     """Keeps the rows for which a condition is true."""
 
     condition: Expression
-
-
-@dataclass(frozen=True)
-class Equality:
-    """left = right between plain columns of one type family; null_safe is <=>."""
-
-    left: Attribute
-    right: Attribute
-    null_safe: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.left} {'<=>' if self.null_safe else '='} {self.right}"
 
 
 @dataclass(frozen=True)
@@ -338,6 +329,33 @@ class Generate(_Unary):
         return (*self.input.outputs, *self.generated)
 
 
+@dataclass(frozen=True)
+class Fixpoint(Node):
+    """The least relations that some rules make of each other; `shown` is the one whose rows it has.
+
+    Of sets, unless it is a `bag`: then a row is there as often as it can be derived. `inputs` are the expressions that
+    rules read outside of the recursion, `stored` the relations that hold the recursive ones, as far as there are any.
+    """
+
+    inputs_: tuple[Node, ...]
+    predicates: tuple[Predicate, ...]
+    rules: tuple[Rule, ...]
+    shown: str
+    attributes: tuple[Attribute, ...]
+    bag: bool = False
+    stored: tuple[tuple[str, Scan], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What is read outside of the recursion."""
+        return self.inputs_
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """The columns of the relation that is shown."""
+        return self.attributes
+
+
 # what the laws of change are made of ------------------------------------------------------------
 
 
@@ -406,6 +424,7 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {
     Rows: (),
     Join: ("inputs",),
     Union: ("inputs",),
+    Fixpoint: ("inputs",),
     **dict.fromkeys((Outer, Exists, Monus, Least, Restrict, Both), ("left", "right")),
     **dict.fromkeys(
         (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Support, Once, Signed), ("input",)
@@ -429,7 +448,7 @@ def map_attributes(part: T, rename: Callable[[Attribute], Attribute]) -> T:
         return rename(part)  # type: ignore[return-value]
     if isinstance(part, tuple):
         return tuple(map_attributes(piece, rename) for piece in part)  # type: ignore[return-value]
-    if isinstance(part, (Node, Expression, Equality, Call, Order, WindowCall)):
+    if isinstance(part, (Node, Expression, Equality, Call, Order, WindowCall, Literal, Predicate, Rule)):
         changed: dict[str, Any] = {
             field.name: map_attributes(getattr(part, field.name), rename)
             for field in dataclasses.fields(part)  # type: ignore[arg-type]
@@ -472,9 +491,21 @@ def is_change(node: Node) -> bool:
             return False
 
 
+def produced(node: Node) -> Iterator[Attribute]:
+    """The attributes that come from a node and those below it; inside a recursion, those of its rules too."""
+    for part in node.walk():
+        yield from part.outputs
+        if isinstance(part, Fixpoint):
+            for predicate in part.predicates:
+                yield from predicate.attributes
+            for rule in part.rules:
+                yield from (a for literal in rule.body for a in literal.attributes)
+                yield from (a for a, _ in rule.computed)
+
+
 def highest(node: Node) -> int:
     """The highest number of an attribute below a node."""
-    return max((a.number for part in node.walk() for a in part.outputs), default=0)
+    return max((a.number for a in produced(node)), default=0)
 
 
 def at(node: Node, state: str) -> Node:

@@ -43,6 +43,8 @@ def formula(node: n.Node) -> str:
             return f"−{parts[0]}"
         case n.Once():
             return parts[0]
+        case n.Fixpoint():
+            return f"{title(node)}({', '.join(parts)})"
         case _:
             return f"{title(node)}({parts[0]})"
 
@@ -92,6 +94,8 @@ def title(node: n.Node) -> str:
             return f"τ[{keys}{limit}{f' offset {node.offset}' if node.offset else ''}]"
         case n.Generate():
             return f"λ[{node.text}]"
+        case n.Fixpoint():
+            return f"μ[{node.shown}: {len(node.rules)} rules{', a bag' if node.bag else ''}]"
         case n.Signed():
             return "new−old "
         case n.Net():

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
-from viewkeeper.algebra import nodes
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra import nodes, rules
+from viewkeeper.algebra.expressions import Attribute, Expression, Numbers
 from viewkeeper.algebra.types import parse_type
 
-_PARTS = (Expression, nodes.Equality, nodes.Call, nodes.Order, nodes.WindowCall, *nodes.KINDS)
+_PARTS = (
+    Expression,
+    nodes.Equality,
+    nodes.Call,
+    nodes.Order,
+    nodes.WindowCall,
+    rules.Predicate,
+    rules.Literal,
+    rules.Rule,
+    *nodes.KINDS,
+)
 _BY_NAME: dict[str, type[Any]] = {kind.__name__: kind for kind in _PARTS}
 
 
@@ -27,6 +38,21 @@ def from_json(body: dict[str, Any]) -> nodes.Node:
     node = _decode(body["node"], table)
     assert isinstance(node, nodes.Node)
     return node
+
+
+def fingerprint(node: nodes.Node) -> str:
+    """A text that is equal for equal expressions, whatever their attributes are numbered and named."""
+
+    def bare(part: nodes.Node) -> nodes.Node:
+        if isinstance(part, nodes.Fixpoint):
+            untold = tuple(dataclasses.replace(rule, text="") for rule in part.rules)
+            return dataclasses.replace(part, stored=(), rules=untold)
+        if isinstance(part, nodes.Scan):
+            return dataclasses.replace(part, columns=tuple(part.stored_names), name="")
+        return part
+
+    renamed, _ = nodes.fresh(nodes.transform(node, bare), Numbers())
+    return json.dumps(to_json(nodes.map_attributes(renamed, lambda a: dataclasses.replace(a, name=""))), sort_keys=True)
 
 
 def _encode(part: Any, table: dict[int, Attribute]) -> Any:

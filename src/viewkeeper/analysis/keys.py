@@ -35,6 +35,8 @@ def _keys(node: n.Node, declared: Callable[[n.Scan], list[tuple[str, ...]]]) -> 
             return {frozenset(node.outputs), *_keys(node.input, declared)}
         case n.Aggregate():
             return {frozenset(node.groups)}
+        case n.Fixpoint() if not node.bag:
+            return {frozenset(node.outputs)}
         case n.Join():
             total: Keys = {frozenset()}
             for part in node.inputs:

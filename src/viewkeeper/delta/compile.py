@@ -11,7 +11,17 @@ from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers
-from viewkeeper.delta import aggregate, exists, inner_join, linear, outer_join, rowwise, set_operations, windows
+from viewkeeper.delta import (
+    aggregate,
+    exists,
+    inner_join,
+    linear,
+    outer_join,
+    recursion,
+    rowwise,
+    set_operations,
+    windows,
+)
 from viewkeeper.delta.laws import Laws
 
 Law = Callable[[Laws, Any], n.Node | None]
@@ -32,6 +42,7 @@ LAWS: dict[type[n.Node], Law] = {
     n.Aggregate: aggregate.change,
     n.Window: windows.window,
     n.Top: windows.top,
+    n.Fixpoint: recursion.change,
 }
 
 

@@ -244,11 +244,17 @@ class Engine:
         return frame.join(F.broadcast(right), parsed(condition), "left_semi")
 
     def union(self, frames: Sequence[Frame]) -> Frame:
-        """All rows of frames with the same columns, balanced so that plans stay shallow."""
+        """All rows of frames with the same columns, balanced so that plans stay shallow.
+
+        Sail loses the columns of a union that is the right part of another one, unless a projection is in between.
+        """
         level = list(frames)
         while len(level) > 1:
+            between = (
+                [frame.select("*") for frame in level] if self.kind == "sail" and len(level) < len(frames) else level
+            )
             level = [
-                level[i].unionAll(level[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)
+                between[i].unionAll(between[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)
             ]
         return level[0]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.nodes import Equality, Scan
+from viewkeeper.algebra.nodes import Equality, Fixpoint, Scan
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -21,7 +21,7 @@ class Lowered:
 
     `known` are tables held on the driver with columns named by labels: every row of the frame equals, on those
     columns, some row of the table. `narrow` says that the frame follows a change, so it is worth passing its keys on.
-    `rows` is the frame itself, weights included, where it is on the driver.
+    `rows` is the frame itself, weights included, where it is on the driver; `count` how many it has, if it is kept.
     """
 
     frame: Frame
@@ -32,6 +32,7 @@ class Lowered:
     empty: bool = False
     wide: tuple[pa.Table, ...] = ()
     rows: pa.Table | None = None
+    count: int = 0
 
     @property
     def keys(self) -> tuple[pa.Table, ...]:
@@ -70,7 +71,7 @@ class Binding:
 
 
 class Reader(Protocol):
-    """Reads stored relations in the states that a plan asks for."""
+    """Reads stored relations, and recursive ones, in the states that a plan asks for."""
 
     def scan(self, scan: Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation in a state: at least those that the binding asks for. A change is weighted."""
@@ -78,8 +79,14 @@ class Reader(Protocol):
     def size(self, scan: Scan) -> int:
         """How many signed rows are stored of it."""
 
-    def keep(self, lowered: Lowered) -> Lowered:
-        """The same rows computed once: on the driver if few, in scratch files if many."""
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
+        """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
+
+    def fixpoint(self, node: Fixpoint, binding: Binding | None) -> Lowered:
+        """The rows that a recursion shows: at least those that the binding asks for."""
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver as a frame."""
 
 
 def distinct_rows(table: pa.Table) -> pa.Table:

@@ -36,6 +36,7 @@ from viewkeeper.engine.texts import (
     call_text,
     condition_text,
     forgetful,
+    same_in_row,
     same_text,
     sort_column,
     whole_row,
@@ -56,7 +57,7 @@ class Lowering:
         self.looks = looks
         self._kept: dict[n.Node, Lowered] = {}
         self._inside = False
-        self._mixed = False  # joins by <=> and by = in one plan, which Sail takes for joins by <=> alone
+        self._mixed = False  # joins by <=> in a plan, which Sail mixes up with those by = and those by nothing
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
         """An expression as a frame; with a binding, at least the rows that it asks for."""
@@ -83,6 +84,9 @@ class Lowering:
 
     def _scan(self, node: n.Scan, binding: Binding | None) -> Lowered:
         return self.reader.scan(node, binding)
+
+    def _fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        return self.reader.fixpoint(node, binding)
 
     def _rows(self, node: n.Rows, binding: Binding | None) -> Lowered:
         if not node.attributes:
@@ -177,7 +181,7 @@ class Lowering:
             conditions = [c for c in conditions if c not in ready]
             if ready:
                 current = replace(current, frame=current.frame.filter(parsed(conjunction(tuple(ready)).sql)))
-        rest = (*(same_text(e) for e in equalities), *conditions)
+        rest = (*(same_in_row(e) for e in equalities), *conditions)
         if rest:
             current = replace(current, frame=current.frame.filter(parsed(conjunction(rest).sql)))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
@@ -238,6 +242,9 @@ class Lowering:
                 keys = [e.left if e.left in left.outputs else e.right for e in equalities if not e.null_safe]
                 ours = ours.filter(parsed(" AND ".join(f"{key.label} IS NOT NULL" for key in keys))) if keys else ours
             frame = ours.join(right.frame, parsed(condition), "inner")
+        elif self._mixed:  # beside a cross join Sail takes <=> for =
+            one, other = (side.frame.select(*listed("*", f"1 AS _vk_{i}")) for i, side in enumerate((left, right)))
+            frame = one.join(other, parsed("_vk_0 <=> _vk_1"), "inner").drop("_vk_0", "_vk_1")
         else:
             frame = left.frame.crossJoin(right.frame)
         narrow = left.narrow or right.narrow
@@ -456,6 +463,7 @@ def _schema(outputs: tuple[Attribute, ...]) -> Schema:
 _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {
     n.Scan: Lowering._scan,
     n.Rows: Lowering._rows,
+    n.Fixpoint: Lowering._fixpoint,
     n.Project: Lowering._project,
     n.Filter: Lowering._filter,
     n.Join: Lowering._join,

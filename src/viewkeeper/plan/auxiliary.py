@@ -5,7 +5,8 @@ group-by in its place. Duplicate elimination is a group-by of all columns, whose
 A semi or anti join whose right side is not laid out by the join key gets one as well: the keys that are there, with
 their numbers; one that only asks whether there is a row at all keeps how many there are. Aggregates of different
 values, and those that have no state and no groups, are computed from the different values of their arguments, with
-their counts (see plan.values). ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for.
+their counts (see plan.values). ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for. All
+relations of a recursion are kept, each as one of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SLACK = 50
 class Auxiliary:
     """A hidden relation: what it holds, and the scan that stands for it."""
 
-    node: n.Aggregate | n.Top
+    node: n.Aggregate | n.Top | n.Fixpoint
     scan: n.Scan
 
     @property
@@ -50,6 +51,8 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
     found: list[Auxiliary] = []
 
     def aside(part: n.Node) -> n.Node:
+        if isinstance(part, n.Fixpoint):
+            return keep_recursion(part)
         if isinstance(part, n.Exists) and asks_for_any_row(part) and any(n.scans(part.right)):
             return replace(part, right=keep(_if_any(part.right, numbers)))
         if isinstance(part, n.Exists) and not part.conditions and part.equalities:
@@ -83,6 +86,18 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
         found.append(Auxiliary(replace(part, limit=most, offset=0), scan))
         return replace(part, input=scan)
 
+    def keep_recursion(part: n.Fixpoint) -> n.Node:
+        scans = {}
+        for predicate in part.predicates:
+            names = tuple(f"c{i}" for i in range(len(predicate.attributes)))
+            scans[predicate.name] = n.Scan(new_id(), predicate.name, predicate.attributes, n.NEW, names)
+        for name, scan in scans.items():
+            shown = replace(part, shown=name, attributes=scan.attributes, stored=tuple(scans.items()))
+            found.append(Auxiliary(shown, scan))
+        return replace(scans[part.shown], attributes=part.attributes)
+
+    if isinstance(node, n.Fixpoint) and len(node.predicates) == 1:  # the view itself holds it
+        return Split(node.with_inputs(tuple(n.transform(part, aside) for part in node.inputs)), tuple(found))
     return Split(n.transform(node, aside), tuple(found))
 
 

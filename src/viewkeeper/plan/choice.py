@@ -47,6 +47,20 @@ def choose(
     return Choice("full" if is_cheaper else "incremental", reason, weighed=True)
 
 
+LARGE_SHARE = 5
+"""A recursion is computed anew if more than one row in so many of what it reads has changed."""
+
+
+def choose_for_recursion(refresh: str, changed: int, total: int) -> Choice:
+    """The way to go for a recursive relation. How many rounds a change takes is not known, so only shares count."""
+    if refresh in ("full", "incremental"):
+        return Choice(refresh, f"refresh = '{refresh}'")
+    told = f"{count(changed)} changed of {count(total)} that the recursion reads"
+    if changed * LARGE_SHARE > total and changed > FEW_ROWS:
+        return Choice("full", f"{told}: computed anew", weighed=True)
+    return Choice("incremental", told, weighed=True)
+
+
 def turns(choice: Callable[[int], Choice], most: int) -> int | None:
     """From about how many changed rows on a choice is for computing anew; None if not even with `most`."""
 

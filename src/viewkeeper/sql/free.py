@@ -56,8 +56,7 @@ def free(node: Node) -> frozenset[Attribute]:
 def copied(node: Node, numbers: Numbers) -> tuple[Node, dict[Attribute, Attribute]]:
     """The same expression with new numbers for what it produces; what it takes from around it stays."""
     known: dict[Attribute, Attribute] = {}
-    for part in node.walk():
-        for attribute in part.outputs:
-            if attribute not in known:
-                known[attribute] = numbers.like(attribute)
+    for attribute in n.produced(node):
+        if attribute not in known:
+            known[attribute] = numbers.like(attribute)
     return map_attributes(node, lambda a: known.get(a, a)), known

@@ -16,8 +16,11 @@ from viewkeeper.sql.blocks import Block
 from viewkeeper.sql.catalog import Catalog, Query, Stored
 from viewkeeper.sql.coercion import cast_to, common_type
 from viewkeeper.sql.context import Context
+from viewkeeper.sql.dialect import Verbatim
 from viewkeeper.sql.free import copied
 from viewkeeper.sql.limits import limit_of, offset_of, order_by_output
+from viewkeeper.sql.prune import simplified
+from viewkeeper.sql.recursive import Recursion
 from viewkeeper.sql.scopes import Scope
 
 Expected = Sequence[Type | None]
@@ -53,16 +56,72 @@ class Translation:
         clause = tree.args.get("with_") or tree.args.get("with")
         if clause is None:
             return
-        if clause.args.get("recursive"):
-            self.context.refuse(
-                "WITH RECURSIVE is not supported in this version", clause, "write the recursion as a Datalog program"
-            )
         for cte in clause.expressions:
-            made = self.query(cte.this, Scope(parent=scope))
-            given = [column.name for column in cte.args["alias"].columns]
-            if given and len(given) != len(made.names):
-                self.context.wrong(f"'{cte.alias}' has {len(made.names)} columns, {len(given)} names are given", cte)
-            scope.named[cte.alias.lower()] = Query(made.node, tuple(given) or made.names)
+            if clause.args.get("recursive") and _names_itself(cte):
+                made = self._recursive(cte, scope)
+            else:
+                made = self._called(cte, self.query(cte.this, Scope(parent=scope)))
+            scope.named[cte.alias.lower()] = made
+
+    def _called(self, cte: exp.CTE, made: Query) -> Query:
+        """A query of WITH under the names that are given to its columns."""
+        given = [column.name for column in cte.args["alias"].columns]
+        if given and len(given) != len(made.names):
+            self.context.wrong(f"'{cte.alias}' has {len(made.names)} columns, {len(given)} names are given", cte)
+        return Query(made.node, tuple(given) or made.names)
+
+    def _recursive(self, cte: exp.CTE, scope: Scope) -> Query:
+        """A query of WITH RECURSIVE that names itself."""
+        tree = cte.this
+        if not isinstance(tree, exp.Union) or any(tree.args.get(part) for part in ("order", "limit", "offset")):
+            self.context.refuse(
+                f"the recursive query '{cte.alias}' is not a UNION", cte, "write a start, UNION, and a step"
+            )
+        bag = tree.args.get("distinct") is False
+        parts = _chain(tree)
+        start = [part for part in parts if not _names(part, cte.alias)]
+        steps = [part for part in parts if _names(part, cte.alias)]
+        if not start:
+            self.context.refuse(
+                f"every branch of '{cte.alias}' reads '{cte.alias}', so it has no rows to start from",
+                cte,
+                "add a branch that reads other tables only",
+            )
+        branches = self._branches(start, scope)
+        nodes, attributes = self._aligned(branches, start)
+        begun = self._called(cte, Query(Union(tuple(nodes), tuple(attributes)), branches[0].names))
+        numbers = self.context.numbers
+        columns = tuple(numbers.attribute(name, a.type) for name, a in zip(begun.names, attributes, strict=True))
+        marker = Scan(f"recursive {cte.alias.lower()} {columns[0].number}", cte.alias, columns)
+        inside = Scope(parent=scope)
+        inside.named[cte.alias.lower()] = Query(marker, begun.names)
+        made = self._branches(steps, inside)
+        for branch, part in zip(made, steps, strict=True):
+            if len(branch.names) != len(columns):
+                self.context.wrong(
+                    f"a step of '{cte.alias}' has {len(branch.names)} columns, its start has {len(columns)}", part, None
+                )
+        recursion = Recursion(self.context, {cte.alias: marker}, cte, bag=bag)
+        for node, part in zip(nodes, start, strict=True):
+            recursion.branch(cte.alias, simplified(node), _told(cte.alias, part))
+        for branch, part in zip(made, steps, strict=True):
+            self._check_step(branch, columns, cte.alias, part)
+            pairs = list(zip(branch.node.outputs, (c.type for c in columns), strict=True))
+            step = simplified(_cast_columns(self.context, branch.node, pairs))
+            recursion.branch(cte.alias, step, _told(cte.alias, part))
+        return Query(recursion.fixpoint(cte.alias, [numbers.like(column) for column in columns]), begun.names)
+
+    def _check_step(self, branch: Query, columns: Sequence[Attribute], name: str, at: exp.Expr) -> None:
+        """Refuses a step whose values may not fit the columns of the start."""
+        for given, wanted in zip(branch.node.outputs, columns, strict=True):
+            if given.type.ddl == wanted.type.ddl:
+                continue
+            if common_type(self.context, wanted.type, given.type) != wanted.type:
+                self.context.wrong(
+                    f"column '{wanted.name}' of '{name}' is {wanted.type} in its start and {given.type} in a step",
+                    at,
+                    "write a CAST in one of them",
+                )
 
     # tables ----------------------------------------------------------------------------------------
 
@@ -216,6 +275,20 @@ class Translation:
             window = node.find(exp.Window)
             if window is not None:
                 self.context.wrong(f"a window function cannot stand in {where}", window, "use QUALIFY")
+
+
+def _names(tree: exp.Expr, name: str) -> bool:
+    """Whether a query reads a table of that name."""
+    return any(table.name.lower() == name.lower() for table in tree.find_all(exp.Table))
+
+
+def _names_itself(cte: exp.CTE) -> bool:
+    return _names(cte.this, cte.alias)
+
+
+def _told(name: str, part: exp.Expr) -> str:
+    """A branch of a recursive query for people."""
+    return f"{name} :- {' '.join(part.sql(dialect=Verbatim).split())}"
 
 
 def _column(attribute: Attribute) -> Expression:

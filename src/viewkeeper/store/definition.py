@@ -24,7 +24,7 @@ class Definition:
     `query` is the query as the user wrote it; `stored` is what is maintained, over auxiliary relations. `uses` are the
     ids of the relations it reads itself, `hidden` those of the auxiliary relations it needs. `lag` and `keep` are
     seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch up to which a view
-    that is refreshed on demand is true, 0 for every other.
+    that is refreshed on demand is true, 0 for every other. `sql` is text of the `language`: a query, or Datalog rules.
     """
 
     kind: str
@@ -41,6 +41,7 @@ class Definition:
     refreshed: int = 0
     engine: str = ""
     auxiliary: bool | None = None
+    language: str = "sql"
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -81,6 +82,7 @@ class Definition:
             "refreshed": self.refreshed,
             "engine": self.engine,
             "auxiliary": self.auxiliary,
+            "language": self.language,
         }
 
     @staticmethod
@@ -101,4 +103,5 @@ class Definition:
             body["refreshed"],
             body["engine"],
             body["auxiliary"],
+            body.get("language", "sql"),
         )

@@ -18,7 +18,8 @@ from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.layout import followed, plan_of, refresh_of, rows_of, stored_of
 from viewkeeper.transaction.propagation import known_as, maintained_node
-from viewkeeper.transaction.reading import SHARED_FROM
+from viewkeeper.transaction.reading import SHARED_FROM, StateReader
+from viewkeeper.transaction.recursive import strategy_for
 from viewkeeper.transaction.views import would_save
 
 SHOWN = (1, 1_000, 100_000)
@@ -57,6 +58,9 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     }
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
+    recursions = _strategies(store, state, relation)
+    if recursions:
+        body["recursion"] = recursions
     shared = _in_common(state, relation)
     if shared:
         body["in common"] = shared
@@ -96,6 +100,8 @@ def _part(store: Store, state: State, relation: Relation) -> Part:
 def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[str, Any]]:
     """Per relation that the expression reads: the symbolic change, what working it out reads, and what it costs."""
     node = maintained_node(relation)
+    if isinstance(node, n.Fixpoint) and relation.kind != VIEW:
+        return _recursion(state, node)
     found: dict[str, dict[str, Any]] = {}
     for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
         plan = plan_of(store.engine, state.relations.__getitem__, relation, key)
@@ -105,6 +111,41 @@ def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[s
         reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
         cost = _cost(store, state, relation, key)
         found[state.relations[key].name] = {"change": text, "reads": reads + more, "cost": cost}
+    return found
+
+
+def _recursion(state: State, node: n.Fixpoint) -> dict[str, dict[str, Any]]:
+    """Per relation that a stored recursion reads: the rules that its changes enter, and in which way."""
+    found: dict[str, dict[str, Any]] = {}
+    for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
+        entered = []
+        for rule in node.rules:
+            for literal in rule.body:
+                if isinstance(literal.source, int) and key in {
+                    s.relation for s in n.scans(node.inputs[literal.source])
+                }:
+                    turned = " (negated: what comes takes away, what goes adds)" if literal.negated else ""
+                    entered.append(f"enters {rule.text}{turned}")
+        change = "signed, step by step: Δ(i+1) = step@new[Δi]" if node.bag else "∇ then Δ, round by round"
+        found[state.relations[key].name] = {"change": change, "reads": list(dict.fromkeys(entered)), "cost": None}
+    return found
+
+
+def _strategies(store: Store, state: State, relation: Relation) -> list[dict[str, Any]]:
+    """How the recursions of a view are kept: their rules, and the way in which what goes is worked out."""
+    assert relation.definition is not None
+    found = []
+    for key in (relation.id, *relation.definition.hidden):
+        stored = state.relations[key]
+        node = maintained_node(stored)
+        if not isinstance(node, n.Fixpoint) or stored.kind == VIEW:
+            continue
+        body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
+        if not node.bag:
+            reader = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
+            how = strategy_for(store.engine, reader, node)
+            body |= {"strategy": how.name, "reason": how.reason}
+        found.append(body)
     return found
 
 
@@ -172,6 +213,11 @@ def _text(body: dict[str, Any]) -> str:
         lines.append(f"auxiliary relation {part['name']}: {part['rows']:,} rows in {part['files']} files")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
+    for recursion in body.get("recursion", ()):
+        lines.append(f"recursion of {recursion['relation']}:")
+        lines += [f"  {rule}" for rule in recursion["rules"]]
+        if "strategy" in recursion:
+            lines.append(f"  what goes is worked out by {recursion['strategy']}: {recursion['reason']}")
     lines += _change_lines(body["changes"])
     for shared in body.get("in common", ()):
         lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
@@ -191,6 +237,8 @@ def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
         lines.append(f"when {table} changes, δ = {told['change']}")
         lines += [f"  {read}" for read in told["reads"] or ["reads nothing but the change"]]
         cost = told["cost"]
+        if cost is None:
+            continue
         sizes = [f"{span(seconds)} for {count(int(rows))}" for rows, seconds in cost["by change"].items()]
         lines.append(f"  cost by change: about {', '.join(sizes)}; anew: about {span(cost['anew'])}")
         if cost["refresh"] == "auto":

@@ -21,7 +21,7 @@ from viewkeeper.delta.laws import once
 from viewkeeper.engine.engine import SMALL, Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.plan.choice import Choice, choose
+from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
 from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
 from viewkeeper.store.definition import AUXILIARY, VIEW, Definition
 from viewkeeper.store.small import FEW_ROWS
@@ -57,10 +57,20 @@ class PlanReader:
         """How many signed rows are stored of a relation."""
         return 0 if scan.state == n.CHANGE else rows_of(self.find(scan.relation))
 
-    def keep(self, lowered: Lowered) -> Lowered:
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """What was computed is on the driver, and so are its keys."""
         self.queries += lowered.rows is None
         return self._pretend(lowered.outputs, weighted=lowered.weighted)
+
+    def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """Notes that all that a recursion reads is read."""
+        for scan in n.scans(node):
+            self.scan(scan, None)
+        return self._pretend(node.outputs, known=False)
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver, never looked at."""
+        return self._pretend(outputs, weighted=weighted)
 
     def _pretend(self, outputs: tuple[Attribute, ...], *, weighted: bool = False, known: bool = True) -> Lowered:
         schema = schema_of(outputs)
@@ -191,6 +201,9 @@ def decide(reader: StateReader, relation: Relation, changed: Collection[str], re
     find, rates = reader.by_id, RATES[reader.engine.kind]
     coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
+    if relation.definition is not None and isinstance(relation.definition.maintained, n.Fixpoint):
+        there = stored_of(find, relation, {})
+        return choose_for_recursion(refresh, sum(rows.values()), there.total)
     return choose(
         refresh,
         sum(rows.values()),

@@ -8,6 +8,7 @@ deleted that was not there, which is checked.
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,9 @@ from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
 from viewkeeper.transaction.intake import canonical_frame, materialise
 from viewkeeper.transaction.layout import decide, looked_up_by, pending_rows, refresh_of
+from viewkeeper.transaction.once import OnceEach
 from viewkeeper.transaction.reading import CommonChanges, Fetched, StateReader, Work, schema_of
+from viewkeeper.transaction.recursive import Recursions, bag_change, signed
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
 NOT_REACHED = Choice("none", "no changed row can reach it")
@@ -122,7 +125,7 @@ def _reaches(stored: dict[str, set[str]], key: str, reached: set[str]) -> bool:
 
 def has_views(tx: Transaction) -> bool:
     """Whether the transaction may change a stored view."""
-    return bool(affected(tx, {*tx.changed, *tx.unfilled, *tx.refreshing}))
+    return bool(affected(tx, {*tx.changed, *tx.unfilled, *tx.refreshing, *tx.ruled}))
 
 
 def late(tx: Transaction, at: float) -> set[str]:
@@ -145,20 +148,21 @@ def propagate(tx: Transaction) -> list[Maintained]:
     if changed:
         tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
-    order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing})
+    order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing, *tx.ruled})
     total, reached = sum(len(level) for level in order), 0
     kept = [(relation, maintained_node(relation)) for level in order for relation in level]
-    fetched = Fetched(kept, tx.not_there)
-    common = CommonChanges((relation.id, node) for relation, node in kept if _follows(tx, relation))
+    together = _Together(
+        Fetched(kept, tx.not_there),
+        CommonChanges((relation.id, node) for relation, node in kept if _follows(tx, relation)),
+        Recursions(OnceEach()),
+    )
     for level in order:
-        common.look(changed, lambda key: pending_rows(tx.pending, key))
+        together.common.look(changed, lambda key: pending_rows(tx.pending, key))
         if tx.store.progress is not None:
             names = [relation.name for relation in level if relation.kind != AUXILIARY]
             tx.store.progress(", ".join(names) or "what views are made of", reached, total)
         reached += len(level)
-        results = _side_by_side(
-            tx, level, lambda relation: _bring_up(tx, relation, frozenset(changed), fetched, common)
-        )
+        results = _side_by_side(tx, level, functools.partial(_bring_up, tx, frozenset(changed), together))
         for result in results:
             if result is None:
                 continue
@@ -194,14 +198,23 @@ def _follows(tx: Transaction, relation: Relation) -> bool:
     return relation.id not in tx.unfilled and relation.id not in tx.refreshing
 
 
-def _bring_up(
-    tx: Transaction, relation: Relation, changed: frozenset[str], fetched: Fetched, common: CommonChanges
-) -> Maintained | None:
+@dataclass(frozen=True)
+class _Together:
+    """What the views of a transaction have in common."""
+
+    fetched: Fetched
+    common: CommonChanges
+    recursions: Recursions
+
+
+def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained | None:
     """Brings a view up to date in the way it needs; None if nothing it reads has changed."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
     if relation.id in tx.unfilled:
-        return _fill(tx, relation, node, StateReader.of(tx))
+        reader = StateReader.of(tx)
+        reader.recursions = together.recursions
+        return _fill(tx, relation, node, reader)
     if relation.id in tx.refreshing:
         assert relation.definition is not None
         since = relation.definition.refreshed
@@ -209,10 +222,10 @@ def _bring_up(
         if not newer | (read & changed):
             return Maintained(relation, "none", "nothing it reads has changed", Work(), 0.0)
         return maintain(tx, relation, node, newer | (read & changed), StateReader.of(tx, since))
-    if not read & changed:
+    if not read & changed and relation.id not in tx.ruled:
         return None
     reader = StateReader.of(tx)
-    reader.fetched, reader.common = fetched, common
+    reader.fetched, reader.common, reader.recursions = together.fetched, together.common, together.recursions
     return maintain(tx, relation, node, read & changed, reader)
 
 
@@ -269,6 +282,8 @@ def by_change(
     lowering = Lowering(tx.store.engine, reader)
     if isinstance(node, n.Aggregate):
         return _group_by(tx, relation, node, _change_of(node.input, changed, reader), lowering, choice)
+    if isinstance(node, n.Fixpoint):
+        return _recursion(tx, relation, node, changed, reader, choice)
     if isinstance(node, n.Top) and relation.kind == AUXILIARY:
         return _prefix(tx, relation, node, _change_of(node.input, changed, reader), lowering, choice)
     change = _change_of(node, changed, reader)
@@ -329,6 +344,26 @@ def _prefix(
     _join_rows(tx, relation, moved.table)
     again = f"{moved.reread} prefix{'es' if moved.reread != 1 else ''} ran short and were read again"
     return replace(choice, note=again if moved.reread else "")
+
+
+def _recursion(
+    tx: Transaction, relation: Relation, node: n.Fixpoint, changed: Collection[str], reader: StateReader, choice: Choice
+) -> Choice:
+    """A recursive relation: what goes and what comes, by the strategies of the package recursion."""
+    engine = tx.store.engine
+    shown = next(predicate for predicate in node.predicates if predicate.name == node.shown)
+    own = n.Scan(relation.id, relation.name, shown.attributes, n.OLD, tuple(relation.schema.names))
+    if node.bag:
+        _join_change(tx, relation, bag_change(engine, reader, node, own, changed), check=True)
+        return choice
+    stored = node.stored or ((node.shown, own),)
+    node = replace(node, stored=tuple((name, replace(scan, state=n.OLD)) for name, scan in stored))
+    before = maintained_node(tx.state.relations[relation.id]) if relation.id in tx.ruled else node
+    assert isinstance(before, n.Fixpoint)
+    net, how = reader.recursions.change(engine, reader, before, node, changed)
+    _join_change(tx, relation, signed(engine, reader, net, node.shown, node.outputs), check=True)
+    ruled = "its rules have changed; " if relation.id in tx.ruled else ""
+    return replace(choice, note=f"{ruled}{how.name}: {net.trace}")
 
 
 # anew ---------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ from viewkeeper.store.scan import Scan, Source, pick, signed_frame
 from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.intake import adopt_scratch
+from viewkeeper.transaction.once import OnceEach
+from viewkeeper.transaction.recursive import Recursions
 from viewkeeper.transaction.transaction import Pending, Transaction, conform
 
 SHARED_FROM = 20_000
@@ -77,8 +79,9 @@ class StateReader:
         self.epoch = epoch
         self.since = since
         self.pending = pending or {}
-        self.fetched: Fetched | None = None  # shared by the views of one transaction
-        self.common: CommonChanges | None = None  # shared as well
+        self.fetched: Fetched | None = None  # these three are shared by the views of one transaction
+        self.common: CommonChanges | None = None
+        self.recursions = Recursions(OnceEach())
         self.own = ""  # the view that is worked on: what it reads of itself is not counted
         self.work = Work()
 
@@ -87,6 +90,10 @@ class StateReader:
         """Reads what a transaction sees; old is the epoch it began from unless said otherwise."""
         epoch = tx.state.epoch
         return StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
+
+    def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """The rows that a recursion shows."""
+        return self.recursions.rows(self.engine, self, node)
 
     # what a plan asks for --------------------------------------------------------------------------
 
@@ -126,7 +133,7 @@ class StateReader:
         if source.rows is not None and source.rows.num_rows:
             rows = consolidate(pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])]))
         plain = expand(rows).rename_columns([a.label for a in scan.outputs])
-        return self._local(plain, scan.outputs, weighted=False)
+        return self.local(plain, scan.outputs, weighted=False)
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored of a relation."""
@@ -134,24 +141,24 @@ class StateReader:
             return 0
         return sum(file.rows for file in self.by_id(scan.relation).files)
 
-    def keep(self, lowered: Lowered) -> Lowered:
-        """The same rows computed once: on the driver if few, in scratch files if many."""
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
+        """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
         if lowered.empty or lowered.rows is not None:
-            return lowered
+            return replace(lowered, count=lowered.rows.num_rows if lowered.rows is not None else 0)
         schema = schema_of(lowered.outputs)
         lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
-        small = self.engine.collect_small(lowered.frame)
+        small = self.engine.collect_small(lowered.frame) if not large else None
         if small is not None:
             table = conform(small, schema, signed=lowered.weighted)
             if lowered.weighted:
                 table = consolidate(table)
-            return self._local(table, lowered.outputs, weighted=lowered.weighted)
+            return self.local(table, lowered.outputs, weighted=lowered.weighted)
         extra = f"{WEIGHT} bigint" if lowered.weighted else ""
         path = self.store.scratch_path()
         frame = consolidated(lowered.frame, schema) if lowered.weighted else lowered.frame
         self.engine.write(frame, self.store.storage.url(path))
         kept, rows = adopt_scratch(self.store, path, schema, extra)
-        return Lowered(kept, lowered.outputs, lowered.weighted, (), False, rows == 0)
+        return Lowered(kept, lowered.outputs, lowered.weighted, (), False, rows == 0, count=rows)
 
     # states ----------------------------------------------------------------------------------------
 
@@ -184,7 +191,7 @@ class StateReader:
             if place not in known:
                 known[place] = consolidate(rows)
             net = known[place].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
-            return self._local(net, scan.outputs, weighted=True)
+            return self.local(net, scan.outputs, weighted=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
         parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
         if rows is not None:
@@ -215,15 +222,16 @@ class StateReader:
         copies = f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"
         return frame.select(*listed(*labels, copies)).select(*listed(*labels))
 
-    def _local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool) -> Lowered:
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver as a frame."""
         schema = schema_of(outputs)
         frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
         known = table.drop_columns([WEIGHT]) if weighted else table
-        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, rows=table)
+        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, (), table, table.num_rows)
 
     def _nothing(self, scan: n.Scan, *, weighted: bool = False) -> Lowered:
         schema = schema_of(scan.outputs)
-        return self._local(
+        return self.local(
             (schema.signed_arrow if weighted else schema.arrow).empty_table(), scan.outputs, weighted=weighted
         )
 
@@ -338,8 +346,7 @@ class CommonChanges:
     def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
         self.sharing = Sharing(views)
         self.wanted: dict[str, frozenset[str]] = {}  # with the relations that have changed
-        self._coming: dict[str, concurrent.futures.Future[Lowered]] = {}
-        self._lock = threading.Lock()
+        self._once = OnceEach()
 
     def look(self, changed: Set[str], rows: Callable[[str], int]) -> None:
         """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows."""
@@ -355,19 +362,13 @@ class CommonChanges:
     def scan(self, reader: StateReader, scan: n.Scan) -> Lowered:
         """The change of a common join, under the scan's columns."""
         common = self.sharing.commons[scan.relation]
-        with self._lock:
-            coming = self._coming.get(common.id)
-            mine = coming is None
-            if coming is None:
-                coming = self._coming[common.id] = concurrent.futures.Future()
-        if mine:
-            try:
-                change = differentiate(common.node, self.wanted[common.id])
-                assert change is not None
-                coming.set_result(reader.keep(Lowering(reader.engine, reader).lower(change)))
-            except BaseException as problem:
-                coming.set_exception(problem)
-        found = coming.result()
+
+        def work() -> Lowered:
+            change = differentiate(common.node, self.wanted[common.id])
+            assert change is not None
+            return reader.keep(Lowering(reader.engine, reader).lower(change))
+
+        found = self._once.get(common.id, work)
         columns = dict(zip(common.names, found.outputs, strict=True))
         pairs = [(a, columns[name]) for a, name in zip(scan.outputs, scan.stored_names, strict=True)]
         texts = [f"{theirs.label} AS {ours.label}" for ours, theirs in pairs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -30,9 +30,11 @@ class Result:
         text: str = "",
         count: int | None = None,
         again: Callable[[], Frame] | None = None,
+        remarks: Sequence[str] = (),
     ) -> None:
         """`again` makes the frame anew, should the engine lose its session before the rows are asked for."""
         self.commit = commit
+        self.remarks = list(remarks)
         self.state = state
         self.count = count
         self._table = table

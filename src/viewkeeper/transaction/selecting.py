@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
+
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.engine.columns import listed
@@ -98,9 +101,17 @@ class _Given:
         """How many signed rows are stored; none of what is given."""
         return 0 if scan.relation in self.given else self.stored.size(scan)
 
-    def keep(self, lowered: Lowered) -> Lowered:
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """The same rows computed once."""
-        return self.stored.keep(lowered)
+        return self.stored.keep(lowered, large=large)
+
+    def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """The rows that a recursion shows."""
+        return self.stored.fixpoint(node, binding)
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver as a frame."""
+        return self.stored.local(table, outputs, weighted=weighted)
 
 
 @dataclass(frozen=True)

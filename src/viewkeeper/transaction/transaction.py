@@ -71,6 +71,7 @@ class Transaction:
         self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
         self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
         self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
+        self.ruled: set[str] = set()  # stored recursions whose rules have changed, to be followed like any change
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
@@ -159,6 +160,7 @@ class Transaction:
         """Drops a relation; what this transaction did to it before does not matter any more."""
         self.pending.pop(relation.id, None)
         self.defined.pop(relation.id, None)
+        self.ruled.discard(relation.id)
         self.refreshed.pop(relation.id, None)
         if relation.id in self.created:
             del self.created[relation.id]

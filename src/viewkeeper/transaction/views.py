@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Numbers, column
+from viewkeeper.algebra.expressions import column
 from viewkeeper.algebra.printing import title
-from viewkeeper.algebra.schema import Column, Schema, make_schema
-from viewkeeper.algebra.serial import to_json
+from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.serial import fingerprint, to_json
 from viewkeeper.algebra.types import spelled
 from viewkeeper.delta.exists import asks_for_any_row
-from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.functions import SKETCHES
-from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.references import place_of_name
 from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
 from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
 from viewkeeper.store.state import Relation, State
+from viewkeeper.transaction.made import Made, define
+from viewkeeper.transaction.programs import made_again
 from viewkeeper.transaction.propagation import maintained_node
 from viewkeeper.transaction.transaction import Transaction, already_exists, wrong_kind
-from viewkeeper.transaction.virtual import virtual_query
 
 _UNSTEADY = """
     approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
@@ -38,22 +36,6 @@ _UNSTEADY = """
 
 UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
 """Aggregates whose last digits, or choice of values, may depend on the order in which an engine reads the rows."""
-
-
-class _Catalog:
-    """What names in a query stand for, and which were asked for."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self.tx = tx
-        self.used: dict[str, Relation] = {}
-
-    def find(self, name: str, place: Place) -> Stored | Virtual:
-        """The relation of a name."""
-        relation = self.tx.relation(name, place)
-        self.used[relation.id] = relation
-        if relation.kind == VIEW:
-            return Virtual(relation.name, virtual_query(relation))
-        return Stored(relation.id, relation.name, relation.schema)
 
 
 # creating -----------------------------------------------------------------------------------------
@@ -71,7 +53,7 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
         if there.kind != kind:
             raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
     _check_functions(tx, statement.query, whole)
-    made = _define(tx, statement.query, whole, statement.columns, statement.name)
+    made = define(tx, statement.query, whole, statement.columns, statement.name)
     definition = Definition(
         kind,
         statement.query,
@@ -89,7 +71,7 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
     if there is not None:
         _replace(tx, there, definition, made, whole)
     else:
-        _create(tx, statement.name, definition, made)
+        create_made(tx, statement.name, definition, made)
 
 
 def _check_functions(tx: Transaction, text: str, whole: str) -> None:
@@ -138,44 +120,8 @@ def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
             yield "EXISTS without an equality and with auxiliary = false reads all rows", "leave that out"
 
 
-class _Made:
-    """A query that was read: its expression, its columns, and the relations it names."""
-
-    def __init__(self, query: Query, names: tuple[str, ...], uses: tuple[str, ...]) -> None:
-        self.node = query.node
-        self.names = names
-        self.uses = uses
-        # Another query may be given to the view later, so nothing that reads it may rely on a column never being NULL.
-        self.schema = make_schema((Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True)), ())
-
-
-def _define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | None, name: str) -> _Made:
-    catalog = _Catalog(tx)
-    query = translate(text, whole, catalog, EngineTyper(tx.store.engine))
-    names = columns if columns is not None else query.names
-    if len(names) != len(query.names):
-        raise SqlError(
-            f"{name} names {len(names)} columns, its query has {len(query.names)}",
-            place=place_of_name(name, whole),
-            hint=f"the query's columns are {', '.join(query.names)}",
-        )
-    seen: set[str] = set()
-    for given in names:
-        if given.lower() in seen:
-            raise SqlError(
-                f"two columns of {name} are named '{given}'",
-                place=place_of_name(name, whole),
-                hint="give one another name with AS",
-            )
-        seen.add(given.lower())
-    try:
-        return _Made(query, tuple(names), tuple(catalog.used))
-    except SqlError as problem:
-        problem.place = problem.place or place_of_name(name, whole)
-        raise
-
-
-def _create(tx: Transaction, name: str, definition: Definition, made: _Made) -> Relation:
+def create_made(tx: Transaction, name: str, definition: Definition, made: Made) -> Relation:
+    """Makes a view; one that is stored is filled when the transaction commits."""
     relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
     return relation if definition.kind == VIEW else _stored(tx, relation)
 
@@ -236,11 +182,11 @@ def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
     Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh.
     """
     shared = [r for r in tx.alive() if r.kind == AUXILIARY and r.definition is not None and not r.definition.is_demand]
-    there = {_fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
+    there = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
     ids: dict[str, str] = {}
     for part in parts.auxiliaries:
         node = _renamed(part.node, ids)
-        print_ = _fingerprint(node)
+        print_ = fingerprint(node)
         if print_ in there:
             ids[part.scan.relation] = there[print_].id
             continue
@@ -256,20 +202,6 @@ def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
     return ids
 
 
-def _fingerprint(node: n.Node) -> str:
-    """A text that is equal for equal expressions, whatever their attributes are numbered and named."""
-
-    def with_columns(part: n.Node) -> n.Node:
-        return replace(part, columns=tuple(part.stored_names), name="") if isinstance(part, n.Scan) else part
-
-    renamed, _ = n.fresh(n.transform(node, with_columns), Numbers())
-
-    def nameless(attribute: Attribute) -> Attribute:
-        return replace(attribute, name="")
-
-    return json.dumps(to_json(n.map_attributes(renamed, nameless)), sort_keys=True)
-
-
 # replacing ----------------------------------------------------------------------------------------
 
 
@@ -283,7 +215,7 @@ def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
     _check_functions(tx, statement.query, whole)
     if relation.kind == VIEW and (given := [name for name, _ in statement.options if name != "auxiliary"]):
         raise does_not_apply(given[0], place)
-    made = _define(tx, statement.query, whole, None, statement.name)
+    made = define(tx, statement.query, whole, None, statement.name)
     definition = replace(
         relation.definition,
         sql=statement.query,
@@ -297,7 +229,7 @@ def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
     _replace(tx, relation, definition, made, whole)
 
 
-def _replace(tx: Transaction, relation: Relation, definition: Definition, made: _Made, whole: str) -> None:
+def _replace(tx: Transaction, relation: Relation, definition: Definition, made: Made, whole: str) -> None:
     """Gives a view another query. With the same columns it stays the same relation; its feed gets the difference."""
     if _reaches(tx, made.uses, relation.id):
         raise SqlError(
@@ -316,27 +248,59 @@ def _replace(tx: Transaction, relation: Relation, definition: Definition, made: 
     before = _hidden(relation)
     if not same:
         tx.drop(relation)
-        _create(tx, relation.name, definition, made)
+        create_made(tx, relation.name, definition, made)
     else:
         _redefine(tx, relation.id, definition, made)
     _drop_unused(tx, before)
 
 
-def _redefine(tx: Transaction, key: str, definition: Definition, made: _Made) -> None:
+def _redefine(tx: Transaction, key: str, definition: Definition, made: Made) -> None:
     """The same relation under another definition; a stored one is filled anew, over a virtual one all is read again."""
     tx.defined[key] = _laid_out(tx, definition, made.node)
     if definition.kind == VIEW:
-        _reread(tx, key)
+        reread(tx, key)
+    else:
+        _brought_along(tx, key)
+
+
+def redefine(tx: Transaction, relation: Relation, definition: Definition, made: Made) -> None:
+    """Gives a view another definition with the same columns; what reads it is not looked at."""
+    if _reaches(tx, made.uses, relation.id):
+        raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
+    before = _hidden(relation)
+    tx.defined[relation.id] = _laid_out(tx, definition, made.node)
+    if definition.kind != VIEW:
+        _brought_along(tx, relation.id)
+    _drop_unused(tx, before)
+
+
+def _brought_along(tx: Transaction, key: str) -> None:
+    """A stored view under another definition: a recursion follows the change of its rules, others are filled anew."""
+    tx.ruled.discard(key)
+    if _follows_rules(tx, key):
+        tx.ruled.add(key)
     else:
         _stored(tx, tx.by_id(key))
 
 
-def _reread(tx: Transaction, key: str) -> None:
+def _follows_rules(tx: Transaction, key: str) -> bool:
+    """Whether a relation is a recursion of its own, stored, before and after its rules have changed."""
+    if key not in tx.state.relations or key in tx.unfilled:
+        return False
+    old, new = tx.state.relations[key].definition, tx.by_id(key).definition
+    assert old is not None
+    assert new is not None
+    if new.kind != MATERIALIZED or new.is_demand or new.refresh == "full":
+        return False
+    nodes = (old.maintained, new.maintained)
+    return all(isinstance(node, n.Fixpoint) and not node.bag and not node.stored for node in nodes)
+
+
+def reread(tx: Transaction, key: str) -> None:
     """Stored views over a virtual view that was replaced are read again, under its new definition."""
     for user in tx.dependents(key):
         assert user.definition is not None
-        whole = user.definition.sql
-        made = _define(tx, whole, whole, user.definition.names, user.name)
+        made = made_again(tx, user)
         definition = replace(user.definition, query=to_json(made.node), uses=made.uses)
         before = _hidden(user)
         _redefine(tx, user.id, definition, made)

@@ -1,0 +1,1 @@
+"""Recursive relations: evaluated to their fixpoint, and kept true by propagating changes and filtering them."""

@@ -1,0 +1,98 @@
+"""Recursive bags (UNION ALL): a row is there as often as it can be derived. One step at a time, every copy of it.
+
+    T = T0 ⊎ T1 ⊎ ...      T0 = start, T(i+1) = step(Ti)
+    δT = Δ0 ⊎ Δ1 ⊎ ...     Δ0 = δstart ⊎ δ(step)[T@old], Δ(i+1) = step@new[Δi]
+
+Steps read T once, so they are linear in it, and changes with negative weights go through them as rows do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.rules import Literal, Rule
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.engine.lowered import Lowered
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.errors import SqlError
+from viewkeeper.recursion.bodies import body
+from viewkeeper.recursion.evaluation import outside_of
+from viewkeeper.recursion.rows import Workspace, renamed
+
+MOST_ROUNDS = 1_000
+"""A bag whose steps still give rows after so many rounds is given up: in a cycle they never end."""
+
+
+def evaluate_bag(space: Workspace, node: n.Fixpoint) -> list[Lowered]:
+    """The rows of a recursive bag, round by round."""
+    return list(_rounds(space, node, _start(space, node)))
+
+
+def _start(space: Workspace, node: n.Fixpoint) -> Lowered:
+    lowering = Lowering(space.engine, space.reader)
+    outside = outside_of(node)
+    parts = [
+        body(rule, node.predicates[0], lambda _, literal: outside(lowering, literal))
+        for rule in node.rules
+        if not _reads_itself(rule)
+    ]
+    return lowering.lower(_all(parts, node))
+
+
+def change_bag(space: Workspace, node: n.Fixpoint, stored: n.Node, changed: Collection[str]) -> list[Lowered]:
+    """The change of a recursive bag, part by part; parts may cancel."""
+    lowering = Lowering(space.engine, space.reader)
+    outside = outside_of(node)
+
+    def source(_: int, literal: Literal) -> n.Node:
+        if literal.is_recursive:
+            return renamed(stored, literal.attributes)
+        return outside(lowering, literal)
+
+    parts = [body(rule, node.predicates[0], source) for rule in node.rules]
+    changes = [change for change in (differentiate(part, changed) for part in parts) if change is not None]
+    if not changes:
+        return []
+    after = n.at(node, n.NEW)
+    assert isinstance(after, n.Fixpoint)
+    return list(_rounds(space, after, lowering.lower(_all(changes, node))))
+
+
+def _rounds(space: Workspace, node: n.Fixpoint, first: Lowered) -> Iterator[Lowered]:
+    steps = [rule for rule in node.rules if _reads_itself(rule)]
+    outside = outside_of(node)
+    current = first
+    for _ in range(MOST_ROUNDS):
+        space.queries += 1
+        current = space.reader.keep(current)
+        if current.empty:
+            return
+        yield current
+        if not steps:
+            return
+        lowering = Lowering(space.engine, space.reader)
+        given = lowering.given(current)
+
+        def source(_: int, literal: Literal, given: n.Node = given, lowering: Lowering = lowering) -> n.Node:
+            return renamed(given, literal.attributes) if literal.is_recursive else outside(lowering, literal)
+
+        parts = [body(rule, node.predicates[0], source, _own_place(rule)) for rule in steps]
+        current = lowering.lower(_all(parts, node))
+    raise SqlError(
+        f"the recursion of {node.shown} did not end after {MOST_ROUNDS:,} rounds",
+        detail="with UNION ALL, rows that lead back to themselves are derived again and again; nothing was changed",
+        hint="write UNION instead of UNION ALL, or count the steps and add a condition that ends them",
+    )
+
+
+def _all(parts: list[n.Node], node: n.Fixpoint) -> n.Node:
+    return parts[0] if len(parts) == 1 else n.Union(tuple(parts), node.predicates[0].attributes)
+
+
+def _reads_itself(rule: Rule) -> bool:
+    return any(literal.is_recursive for literal in rule.body)
+
+
+def _own_place(rule: Rule) -> int:
+    return next(i for i, literal in enumerate(rule.body) if literal.is_recursive)

@@ -1,0 +1,67 @@
+"""The body of a rule as an expression, with chosen rows for each of its literals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column, conjunction, text
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
+
+Source = Callable[[int, Literal], n.Node]
+"""Gives the rows of a literal, under its attributes. The number is its place in the body."""
+
+
+def body(rule: Rule, head: Predicate, source: Source, first: int | None = None) -> n.Node:
+    """What a rule derives. `first` is the literal that the join begins with: the rows that are new, a few.
+
+    A negated literal that is first is joined like any other: its rows are what has changed of it.
+    """
+    joined = [i for i, literal in enumerate(rule.body) if i == first or not literal.negated]
+    if first is not None:
+        joined.sort(key=lambda i: i != first)
+    there = {a for i in joined for a in rule.body[i].attributes}
+    equalities = tuple(e for e in rule.equalities if e.left in there and e.right in there)
+    computed = dict(rule.computed)
+    node: n.Node = n.Rows((), ((),))
+    if joined:
+        tests = tuple(condition for condition in rule.conditions if not condition.raises)
+        node = n.Join(tuple(source(i, rule.body[i]) for i in joined), equalities, tests)
+    if rule.computed:
+        node = n.Project(node, (*((a, column(a)) for a in node.outputs), *rule.computed))
+    for i, literal in enumerate(rule.body):
+        if i not in joined:
+            node = n.Exists(
+                node, source(i, literal), _towards(rule, there | computed.keys(), literal.attributes), negated=True
+            )
+    careful = tuple(condition for condition in rule.conditions if condition.raises or not joined)
+    for equality in rule.equalities:
+        for value, attribute in ((equality.left, equality.right), (equality.right, equality.left)):
+            if value in computed and attribute in there:
+                careful = (*careful, text("{} <=> {}", value, attribute))
+    if careful:
+        node = n.Filter(node, conjunction(careful))
+    return n.Project(node, tuple(zip(head.attributes, rule.columns, strict=True)))
+
+
+def _towards(rule: Rule, there: set[Attribute], right: Sequence[Attribute]) -> tuple[Equality, ...]:
+    """The equalities between what is joined and a negated literal, the literal's attribute on the right."""
+    found = []
+    for equality in rule.equalities:
+        if equality.left in there and equality.right in right:
+            found.append(equality)
+        elif equality.right in there and equality.left in right:
+            found.append(Equality(equality.right, equality.left, equality.null_safe))
+    return tuple(found)
+
+
+def made_equal(pairs: Iterable[tuple[Attribute, Expression]]) -> tuple[list[Equality], list[Expression]]:
+    """What makes attributes equal to a head's columns: equalities where a column passes a value on, else conditions."""
+    equalities: list[Equality] = []
+    conditions: list[Expression] = []
+    for attribute, value in pairs:
+        if value.attribute is not None:
+            equalities.append(Equality(attribute, value.attribute, null_safe=True))
+        else:
+            conditions.append(text("{} <=> {}", attribute, value, raises=True))
+    return equalities, conditions

@@ -1,0 +1,142 @@
+"""Rules evaluated to their fixpoint, semi-naively: every round looks only at what the last one added.
+
+Δp(i+1) = ⋃ over rules and recursive literals q of  body[q := Δq(i), others := all so far]  −  p so far
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.errors import DatalogError
+from viewkeeper.recursion.bodies import body
+from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed
+
+MOST_ROUNDS = 10_000
+"""A recursion that has not ended after so many rounds is given up."""
+
+MOST_ROWS = 200_000_000
+"""So is one that has derived more rows."""
+
+Outside = Callable[[Lowering, Literal], n.Node]
+"""Gives the rows of a literal outside of the recursion, under its attributes."""
+
+
+class Evaluation:
+    """Relations that grow until the rules add nothing more. Rows can be added, and it goes on from them."""
+
+    def __init__(self, space: Workspace, outside: Outside) -> None:
+        self.space = space
+        self.outside = outside
+        self.known: dict[str, Growing] = {}
+        self.rounds = 0
+        self._predicates: dict[str, Predicate] = {}
+        self._rules: dict[str, list[Rule]] = {}
+        self._waiting: dict[str, list[Rows]] = {}
+        self._new_rules: list[Rule] = []
+
+    def declare(self, predicate: Predicate) -> None:
+        """Makes a relation, empty so far."""
+        self._predicates[predicate.name] = predicate
+        self.known[predicate.name] = Growing(self.space, predicate.attributes)
+        self._rules[predicate.name] = []
+
+    def define(self, rules: Iterable[Rule]) -> None:
+        """Adds rules; they are applied to all there is when it runs next."""
+        for rule in rules:
+            self._rules[rule.head].append(rule)
+            self._new_rules.append(rule)
+
+    def add(self, name: str, rows: Rows) -> Rows:
+        """Adds rows to a relation; those that are new."""
+        fresh = self.known[name].new_among(rows)
+        if fresh.count:
+            self.known[name].add(fresh)
+            self._waiting.setdefault(name, []).append(fresh)
+        return fresh
+
+    def run(self) -> None:
+        """Applies the rules until nothing is added."""
+        while self._waiting or self._new_rules:
+            self.rounds += 1
+            if self.rounds > MOST_ROUNDS:
+                raise self._endless(f"did not end after {MOST_ROUNDS:,} rounds")
+            added, self._waiting = self._waiting, {}
+            fresh, self._new_rules = self._new_rules, []
+            for name in self._predicates:
+                self._round(name, added, [rule for rule in fresh if rule.head == name])
+            if sum(known.count for known in self.known.values()) > MOST_ROWS:
+                raise self._endless(f"has more than {MOST_ROWS:,} rows")
+
+    def _round(self, name: str, added: dict[str, list[Rows]], fresh: Sequence[Rule]) -> None:
+        """What one relation gains from what was added last, and from rules that are new."""
+        head = self._predicates[name]
+        steps = [
+            (rule, place, rows)
+            for rule in self._rules[name]
+            if rule not in fresh
+            for place, literal in enumerate(rule.body)
+            for rows in added.get(str(literal.source), ())
+        ]
+        whole = [rule for rule in fresh if all(self.known[name].count for name in self._recursive(rule))]
+        if not steps and not whole:
+            return
+
+        def build(lowering: Lowering) -> n.Node:
+            def source(literal: Literal) -> n.Node:
+                known = self.known.get(str(literal.source))
+                if known is not None:
+                    return known.node(lowering, literal.attributes)
+                return self.outside(lowering, literal)
+
+            def step(rule: Rule, place: int, rows: Rows) -> n.Node:
+                def of(number: int, literal: Literal) -> n.Node:
+                    return rows.node(lowering, literal.attributes) if number == place else source(literal)
+
+                return body(rule, head, of, place)
+
+            parts = [step(rule, place, rows) for rule, place, rows in steps]
+            parts += [body(rule, head, lambda _, literal: source(literal)) for rule in whole]
+            return parts[0] if len(parts) == 1 else n.Union(tuple(parts), head.attributes)
+
+        self.add(name, self.space.run(build, large=any(rows.table is None for _, _, rows in steps)))
+
+    def _recursive(self, rule: Rule) -> list[str]:
+        return [str(literal.source) for literal in rule.body if literal.source in self.known]
+
+    def _endless(self, what: str) -> DatalogError:
+        names = ", ".join(sorted(self._predicates))
+        return DatalogError(
+            f"the recursion of {names} {what}",
+            detail="nothing was changed",
+            hint="a rule that computes new values, such as x + 1, needs a condition that ends it",
+        )
+
+
+def outside_of(node: n.Fixpoint) -> Outside:
+    """The expressions outside of a recursion, in the states that they are in."""
+
+    def source(lowering: Lowering, literal: Literal) -> n.Node:
+        assert isinstance(literal.source, int)
+        return renamed(node.inputs[literal.source], literal.attributes)
+
+    return source
+
+
+def outside_in(node: n.Fixpoint, state: str) -> Outside:
+    """The expressions outside of a recursion in one state of the database."""
+    there = n.at(node, state)
+    assert isinstance(there, n.Fixpoint)
+    return outside_of(there)
+
+
+def evaluate(space: Workspace, node: n.Fixpoint) -> dict[str, Growing]:
+    """All relations of a recursion, from what it reads, in the states that is in."""
+    evaluation = Evaluation(space, outside_of(node))
+    for predicate in node.predicates:
+        evaluation.declare(predicate)
+    evaluation.define(node.rules)
+    evaluation.run()
+    return evaluation.known

@@ -1,0 +1,229 @@
+"""Bound queries on recursive relations, answered from what is outside of the recursion, and remembered (magic sets).
+
+A call is a relation with values for some of its columns: which of them is its adornment, b for bound and f for free.
+For every adornment that is asked for, the rules are rewritten once:
+
+    p^bf(..) :- m:p^bf(x), body                 only what is called for is derived
+    m:q^bf(y) :- m:p^bf(x), literals before q   and what that calls for in turn
+
+Calls and answers stay for as long as the state they are true in. So a call that was made, or that a finished one with
+fewer bound columns covers, costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column
+from viewkeeper.algebra.rows import filter_rows, row_tuples
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.recursion.bodies import made_equal
+from viewkeeper.recursion.evaluation import Evaluation, Outside
+from viewkeeper.recursion.rows import Rows, Workspace
+
+Bound = tuple[int, ...]
+"""The bound columns of a call, by position."""
+
+
+def adorned(name: str, bound: Bound, width: int) -> str:
+    """A relation's name with its adornment."""
+    return name + "^" + "".join("b" if i in bound else "f" for i in range(width))
+
+
+@dataclass
+class Calls:
+    """What was asked so far, for the tests and for EXPLAIN."""
+
+    asked: int = 0
+    covered: int = 0
+    unbound: int = 0
+    adornments: list[str] = field(default_factory=list)
+
+
+class Magic:
+    """Answers bound queries in one state."""
+
+    def __init__(
+        self,
+        space: Workspace,
+        predicates: Sequence[Predicate],
+        rules: Sequence[Rule],
+        outside: Outside,
+        sorted_by: dict[int, int | None],
+    ) -> None:
+        """`sorted_by` says for each expression outside by which of its columns it can be read quickly."""
+        self.space = space
+        self.predicates = {predicate.name: predicate for predicate in predicates}
+        self.rules = rules
+        self.sorted_by = sorted_by
+        self.calls = Calls()
+        self.evaluation = Evaluation(space, outside)
+        self._made: set[tuple[str, Bound]] = set()
+        self._numbers = Numbers(2_000_000)
+
+    def prepare(self, name: str) -> None:
+        """Writes the rules for tests of whole rows of a relation, and of all that these lead to; nothing is run."""
+        self._make(name, tuple(range(len(self.predicates[name].attributes))))
+
+    def ask(self, name: str, bound: Bound, calls: Rows) -> list[str]:
+        """Makes all answers to some calls known; the relations that have them.
+
+        The columns of `calls` are the bound ones, in order.
+        """
+        predicate = self.predicates[name]
+        width = len(predicate.attributes)
+        self.calls.asked += calls.count
+        found: list[str] = []
+        for fewer in [b for n_, b in sorted(self._made) if n_ == name and set(b) < set(bound)]:
+            left = self._not_covered(name, fewer, bound, calls)
+            if left.count < calls.count:
+                found.append(adorned(name, fewer, width))
+                self.calls.covered += calls.count - left.count
+                calls = left
+        if calls.count:
+            self._make(name, bound)
+            if bound:
+                self.evaluation.add(_magic(name, bound, width), calls)
+            self.evaluation.run()
+            found.append(adorned(name, bound, width))
+        return found
+
+    def answers(self, lowering: Lowering, names: Sequence[str], attributes: Sequence[Attribute]) -> n.Node:
+        """The rows of relations that `ask` named, inside a query."""
+        parts = [self.evaluation.known[name].node(lowering, attributes) for name in names]
+        return parts[0] if len(parts) == 1 else n.Union(tuple(parts), tuple(attributes))
+
+    def holds(self, name: str, rows: Rows) -> set[tuple[Any, ...]] | Rows:
+        """Which of some rows can be derived: as tuples where they are on the driver."""
+        width = len(self.predicates[name].attributes)
+        names = self.ask(name, tuple(range(width)), rows)
+        indexes = [self.evaluation.known[one].index for one in names]
+        if rows.table is not None and all(index is not None for index in indexes):
+            return {row for row in row_tuples(rows.table) if any(row in index for index in indexes if index)}
+        return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
+
+    def _not_covered(self, name: str, fewer: Bound, bound: Bound, calls: Rows) -> Rows:
+        """The calls that no finished call with fewer bound columns covers."""
+        if not fewer:
+            return self.space.on_driver(calls.table.slice(0, 0), calls.attributes) if calls.table is not None else calls
+        done = self.evaluation.known[_magic(name, fewer, len(self.predicates[name].attributes))].index
+        if done is None or calls.table is None:
+            return calls
+        places = [bound.index(position) for position in fewer]
+        kept = [tuple(row[i] for i in places) not in done for row in row_tuples(calls.table)]
+        return self.space.on_driver(filter_rows(calls.table, kept), calls.attributes)
+
+    # rewriting -----------------------------------------------------------------------------------
+
+    def _make(self, name: str, bound: Bound) -> None:
+        """The rules of an adornment, and of all that it leads to."""
+        if (name, bound) in self._made:
+            return
+        self._made.add((name, bound))
+        self._declare(name, bound)
+        for rule in self.rules:
+            if rule.head == name:
+                self._rewrite(rule, bound)
+
+    def _declare(self, name: str, bound: Bound) -> None:
+        predicate = self.predicates[name]
+        width = len(predicate.attributes)
+        self.calls.adornments.append(adorned(name, bound, width))
+        self.calls.unbound += not bound
+        self.evaluation.declare(replace(predicate, name=adorned(name, bound, width)))
+        if bound:
+            columns = tuple(predicate.attributes[i] for i in bound)
+            self.evaluation.declare(Predicate(_magic(name, bound, width), columns))
+
+    def _rewrite(self, rule: Rule, bound: Bound) -> None:
+        """The rules for one rule and adornment."""
+        guard, equalities, conditions = self._guard(rule, bound)
+        every = (*rule.equalities, *equalities)
+        before: list[Literal] = [guard] if guard is not None else []
+        for literal in self._ordered(rule, every, guard):
+            if isinstance(literal.source, str):
+                known = _reached(every, {a for part in before for a in part.attributes})
+                inner = tuple(i for i, a in enumerate(literal.attributes) if a in known)
+                self._make(literal.source, inner)
+                if inner:
+                    self._call(rule, literal, inner, before, every)
+                literal = replace(literal, source=adorned(literal.source, inner, len(literal.attributes)))
+            before.append(literal)
+        negated = tuple(literal for literal in rule.body if literal.negated)
+        head = adorned(rule.head, bound, len(rule.columns))
+        tests = (*rule.conditions, *conditions)
+        body = (*before, *negated)
+        self.evaluation.define([replace(rule, head=head, body=body, equalities=every, conditions=tests)])
+
+    def _guard(self, rule: Rule, bound: Bound) -> tuple[Literal | None, list[Equality], list[Expression]]:
+        """The literal of the calls, and what makes the head's bound columns equal to it."""
+        predicate = self.predicates[rule.head]
+        if not bound:
+            return None, [], []
+        called = tuple(self._numbers.like(predicate.attributes[i]) for i in bound)
+        equalities, conditions = made_equal(zip(called, (rule.columns[i] for i in bound), strict=True))
+        return Literal(_magic(rule.head, bound, len(rule.columns)), called), equalities, conditions
+
+    def _ordered(self, rule: Rule, equalities: Sequence[Equality], guard: Literal | None) -> list[Literal]:
+        """The literals in an order that passes bindings on: by key, then recursive ones, then the rest."""
+        waiting = [literal for literal in rule.body if not literal.negated]
+        known = _reached(equalities, set(guard.attributes) if guard is not None else set())
+        order: list[Literal] = []
+        while waiting:
+            best = min(waiting, key=lambda literal: (self._rank(literal, known), waiting.index(literal)))
+            waiting.remove(best)
+            order.append(best)
+            known = _reached(equalities, known | set(best.attributes))
+        return order
+
+    def _rank(self, literal: Literal, known: set[Attribute]) -> int:
+        bound = [i for i, a in enumerate(literal.attributes) if a in known]
+        if isinstance(literal.source, str):
+            return 1 if bound else 4
+        if not bound:
+            return 3
+        return 0 if self.sorted_by.get(literal.source) in bound else 2
+
+    def _call(
+        self, rule: Rule, literal: Literal, inner: Bound, before: Sequence[Literal], equalities: Sequence[Equality]
+    ) -> None:
+        """m:q(..) :- what stands before q. Nothing if it would only call what is called already."""
+        assert isinstance(literal.source, str)
+        there = {a for part in before for a in part.attributes}
+        values = [_equal_to(literal.attributes[i], equalities, there) for i in inner]
+        name = _magic(literal.source, inner, len(literal.attributes))
+        if len(before) == 1 and before[0].source == name and before[0].attributes == tuple(values):
+            return
+        among = tuple(e for e in equalities if e.left in there and e.right in there)
+        tests = tuple(c for c in rule.conditions if not c.raises and set(c.attributes) <= there)
+        columns = tuple(column(value) for value in values)
+        self.evaluation.define([Rule(name, columns, tuple(before), among, tests, text=rule.text)])
+
+
+def _magic(name: str, bound: Bound, width: int) -> str:
+    return "m:" + adorned(name, bound, width)
+
+
+def _reached(equalities: Sequence[Equality], known: set[Attribute]) -> set[Attribute]:
+    """Attributes whose values are known when some are."""
+    found = set(known)
+    more = True
+    while more:
+        more = False
+        for equality in equalities:
+            for one, other in ((equality.left, equality.right), (equality.right, equality.left)):
+                if one in found and other not in found:
+                    found.add(other)
+                    more = True
+    return found
+
+
+def _equal_to(attribute: Attribute, equalities: Sequence[Equality], there: set[Attribute]) -> Attribute:
+    """An attribute that is there and has the value of another."""
+    if attribute in there:
+        return attribute
+    return min((a for a in _reached(equalities, {attribute}) if a in there), key=lambda a: a.number)

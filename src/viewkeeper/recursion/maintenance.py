@@ -1,0 +1,158 @@
+"""The net change of stored recursive relations: first what goes, then what comes.
+
+What goes is worked out in the state before, by one of two strategies (see epf and dred); what comes, semi-naively in
+the state after, where a relation is what is stored less what went:
+
+    p@now = (p@old − ∇p) ∪ Δp         Δp(i+1) = ⋃ body[q := Δq(i), others @now] − p@now
+
+Rules may have changed as well: a removed rule proposes all it derived before, an added one all it derives now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.rules import Literal, Rule
+from viewkeeper.algebra.serial import fingerprint
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.recursion.bodies import body
+from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Step, Trace
+from viewkeeper.recursion.evaluation import MOST_ROUNDS, Outside, outside_in
+from viewkeeper.recursion.rows import Growing, Rows, Workspace, all_equal, renamed
+
+Recursive = Callable[[Lowering, Literal], n.Node]
+"""Gives the rows of a recursive literal, under its attributes."""
+
+_OTHER = 9_100_000
+
+
+class Maintenance:
+    """One recursion between two states; `before` and `after` are the same unless its rules have changed."""
+
+    def __init__(self, space: Workspace, before: n.Fixpoint, after: n.Fixpoint, changed: Collection[str]) -> None:
+        self.space = space
+        self.before = before
+        self.after = after
+        self.predicates = {predicate.name: predicate for predicate in after.predicates}
+        self.outer_after = Outer(space, after.inputs, changed)
+        self.outer_before = self.outer_after if before is after else Outer(space, before.inputs, changed)
+        self.outside_before = outside_in(before, n.OLD)
+        self.outside_after = outside_in(after, n.NEW)
+        self.removed = {name: Growing(space, p.attributes) for name, p in self.predicates.items()}
+        self.added = {name: Growing(space, p.attributes) for name, p in self.predicates.items()}
+        self.trace = Trace()
+        self._stored = dict(after.stored)
+
+    def work(self, remove: Callable[[Maintenance, list[Step]], None]) -> Net:
+        """The net change, with a strategy for what goes."""
+        gone, come = _differing(self.before, self.after)
+        remove(self, self.outer_before.steps(self.before.rules, REMOVED) + [Step(rule) for rule in gone])
+        self._add(self.outer_after.steps(self.after.rules, ADDED) + [Step(rule) for rule in come])
+        for name in self.predicates:
+            self.trace.note(self.trace.removed, name, self.removed[name].count)
+            self.trace.note(self.trace.added, name, self.added[name].count)
+        self.trace.queries = self.space.queries
+        return Net(self.added, self.removed, self.trace)
+
+    # rounds --------------------------------------------------------------------------------------
+
+    def propose(self, steps: Sequence[Step], name: str, outside: Outside, recursive: Recursive) -> Rows | None:
+        """What the rules of one relation derive from some steps; None if no step is about it."""
+        mine = [step for step in steps if step.rule.head == name]
+        if not mine:
+            return None
+        head = self.predicates[name]
+
+        def build(lowering: Lowering) -> n.Node:
+            def of(step: Step) -> n.Node:
+                def source(place: int, literal: Literal) -> n.Node:
+                    if place == step.place and step.rows is not None:
+                        return step.rows.node(lowering, literal.attributes)
+                    return recursive(lowering, literal) if literal.is_recursive else outside(lowering, literal)
+
+                return body(step.rule, head, source, step.place)
+
+            parts = tuple(of(step) for step in mine)
+            return parts[0] if len(parts) == 1 else n.Union(parts, head.attributes)
+
+        found = self.space.run(build, large=any(s.rows is not None and s.rows.table is None for s in mine))
+        self.trace.note(self.trace.proposed, name, found.count)
+        return found
+
+    def following(self, rules: Sequence[Rule], changes: dict[str, Rows]) -> list[Step]:
+        """The next steps: where changed recursive relations stand in the rules."""
+        self.trace.rounds += 1
+        assert self.trace.rounds <= 2 * MOST_ROUNDS
+        return [
+            Step(rule, place, changes[literal.source])
+            for rule in rules
+            for place, literal in enumerate(rule.body)
+            if isinstance(literal.source, str) and literal.source in changes
+        ]
+
+    # states --------------------------------------------------------------------------------------
+
+    def stored(self, lowering: Lowering, literal: Literal) -> n.Node:
+        """A recursive relation as it was."""
+        return self.as_stored(str(literal.source), literal.attributes)
+
+    def as_stored(self, name: str, attributes: Sequence[Attribute]) -> n.Node:
+        """A recursive relation as it was, under some attributes."""
+        return renamed(self._stored[name], attributes)
+
+    def less(self, lowering: Lowering, literal: Literal, gone: Growing) -> n.Node:
+        """A recursive relation as it was, without some rows."""
+        kept = self.stored(lowering, literal)
+        if not gone.count:
+            return kept
+        others = tuple(Attribute(_OTHER + i, a.name, a.type) for i, a in enumerate(literal.attributes))
+        return n.Exists(kept, gone.node(lowering, others), all_equal(literal.attributes, others), negated=True)
+
+    def now(self, lowering: Lowering, literal: Literal) -> n.Node:
+        """A recursive relation as far as it is known in the state after."""
+        name = str(literal.source)
+        kept = self.less(lowering, literal, self.removed[name])
+        if not self.added[name].count:
+            return kept
+        return n.Union((kept, self.added[name].node(lowering, literal.attributes)), literal.attributes)
+
+    # what comes ----------------------------------------------------------------------------------
+
+    def _add(self, steps: list[Step]) -> None:
+        while steps:
+            came: dict[str, Rows] = {}
+            for name, predicate in self.predicates.items():
+                found = self.propose(steps, name, self.outside_after, self.now)
+                if found is None or not found.count:
+                    continue
+                found = self.added[name].new_among(found)
+                literal = Literal(name, predicate.attributes)
+                fresh = self.space.less(found, lambda lowering, literal=literal: self.now(lowering, literal))  # type: ignore[misc]
+                if fresh.count:
+                    came[name] = fresh
+            for name, rows in came.items():
+                self.added[name].add(rows)
+            steps = self.following(self.after.rules, came)
+
+
+def _differing(before: n.Fixpoint, after: n.Fixpoint) -> tuple[list[Rule], list[Rule]]:
+    """The rules that only one of two recursions has."""
+    if before is after:
+        return [], []
+    old, new = ({_form(node, rule): rule for rule in node.rules} for node in (before, after))
+    return [old[form] for form in old if form not in new], [new[form] for form in new if form not in old]
+
+
+def _form(node: n.Fixpoint, rule: Rule) -> str:
+    """A rule with what it reads, as a text that is equal for equal rules."""
+    numbers = [literal.source for literal in rule.body if isinstance(literal.source, int)]
+    places = {number: place for place, number in enumerate(numbers)}
+    body = tuple(
+        replace(literal, source=places[literal.source]) if isinstance(literal.source, int) else literal
+        for literal in rule.body
+    )
+    alone = n.Fixpoint(tuple(node.inputs[i] for i in numbers), (), (replace(rule, body=body),), rule.head, ())
+    return fingerprint(alone)

@@ -1,0 +1,209 @@
+"""Sets of rows while a recursion is worked out, few on the driver, many in scratch files; and queries that make them.
+
+Every round's rows are computed by one query and kept, so a plan never grows with the number of rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Equality, column
+from viewkeeper.algebra.rows import consolidate, filter_rows, part_with_sign, row_tuples
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.engine.engine import SMALL, Engine
+from viewkeeper.engine.lowered import Lowered, Reader
+from viewkeeper.engine.lowering import Lowering
+
+Build = Callable[[Lowering], n.Node]
+"""Makes an expression for one query; given rows become part of it through its lowering."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Different rows, computed and kept."""
+
+    lowered: Lowered
+    count: int
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """Its columns."""
+        return self.lowered.outputs
+
+    @property
+    def table(self) -> pa.Table | None:
+        """The rows themselves where they are on the driver."""
+        return self.lowered.rows
+
+    def node(self, lowering: Lowering, attributes: Sequence[Attribute]) -> n.Node:
+        """The rows inside a query, under given attributes."""
+        return renamed(lowering.given(self.lowered), attributes)
+
+
+def renamed(node: n.Node, attributes: Sequence[Attribute]) -> n.Node:
+    """An expression with other attributes for its columns, by position."""
+    if node.outputs == tuple(attributes):
+        return node
+    pairs = zip(attributes, node.outputs, strict=True)
+    return n.Project(node, tuple((new, column(old)) for new, old in pairs))
+
+
+def all_equal(left: Sequence[Attribute], right: Sequence[Attribute]) -> tuple[Equality, ...]:
+    """Rows that are the same, NULLs included."""
+    return tuple(Equality(a, b, null_safe=True) for a, b in zip(left, right, strict=True))
+
+
+class Workspace:
+    """Where a recursion is worked out: runs its queries and counts them."""
+
+    def __init__(self, engine: Engine, reader: Reader) -> None:
+        self.engine = engine
+        self.reader = reader
+        self.queries = 0
+
+    def run(self, build: Build, *, large: bool = False) -> Rows:
+        """The different rows of an expression. `large`: they are not expected to fit on the driver."""
+        lowering = Lowering(self.engine, self.reader)
+        lowered = lowering.lower(n.Distinct(build(lowering)))
+        if lowered.empty:
+            return self.on_driver(_empty(lowered.outputs), lowered.outputs)
+        self.queries += 1
+        kept = self.reader.keep(lowered, large=large)
+        return Rows(kept, kept.count)
+
+    def parted(self, change: n.Node) -> tuple[Rows, Rows]:
+        """What a change adds and what it removes, each row once."""
+        lowered = Lowering(self.engine, self.reader).lower(change)
+        if lowered.empty:
+            none = self.on_driver(_empty(lowered.outputs), lowered.outputs)
+            return none, none
+        self.queries += lowered.rows is None
+        kept = self.reader.keep(lowered)
+        if kept.rows is not None:
+            net = consolidate(kept.rows)
+            came, gone = (part_with_sign(net, sign).drop_columns([WEIGHT]) for sign in (1, -1))
+            return self.on_driver(came, kept.outputs), self.on_driver(gone, kept.outputs)
+        return self._with_sign(kept, ">"), self._with_sign(kept, "<")
+
+    def _with_sign(self, kept: Lowered, sign: str) -> Rows:
+        frame = kept.frame.filter(parsed(f"{WEIGHT} {sign} 0")).select(*listed(*[a.label for a in kept.outputs]))
+        part = self.reader.keep(Lowered(frame, kept.outputs), large=True)
+        return Rows(part, part.count)
+
+    def on_driver(self, table: pa.Table, attributes: tuple[Attribute, ...]) -> Rows:
+        """Rows that are on the driver already, all different."""
+        return Rows(self.reader.local(table, attributes), table.num_rows)
+
+    def among(self, rows: Rows, build: Build) -> Rows:
+        """Those of some rows that an expression has, read by them."""
+        pairs = tuple((a, a) for a in rows.attributes)
+
+        def restricted(lowering: Lowering) -> n.Node:
+            return n.Restrict(renamed(build(lowering), rows.attributes), lowering.given(rows.lowered), pairs)
+
+        return self.run(restricted)
+
+    def less(self, rows: Rows, build: Build) -> Rows:
+        """Those of some rows that an expression has not."""
+        if rows.count == 0:
+            return rows
+        if rows.table is not None:
+            found = self.among(rows, build)
+            if found.table is not None:
+                return self.without(rows, set(row_tuples(found.table)))
+        fresh = tuple(Attribute(_OTHER + i, a.name, a.type) for i, a in enumerate(rows.attributes))
+
+        def remaining(lowering: Lowering) -> n.Node:
+            left, right = lowering.given(rows.lowered), renamed(build(lowering), fresh)
+            return n.Exists(left, right, all_equal(rows.attributes, fresh), negated=True)
+
+        return self.run(remaining, large=rows.table is None)
+
+    def without(self, rows: Rows, known: set[tuple[Any, ...]]) -> Rows:
+        """Those of some rows on the driver that are not among known ones."""
+        assert rows.table is not None
+        found = [row not in known for row in row_tuples(rows.table)]
+        return rows if all(found) else self.on_driver(filter_rows(rows.table, found), rows.attributes)
+
+
+class Growing:
+    """A set of rows that grows round by round."""
+
+    def __init__(self, space: Workspace, attributes: tuple[Attribute, ...]) -> None:
+        self.space = space
+        self.attributes = attributes
+        self.count = 0
+        self._few = _empty(attributes)
+        self._index: set[tuple[Any, ...]] | None = set()
+        self._many: list[Lowered] = []
+        self._current: Lowered | None = None
+
+    def add(self, rows: Rows) -> None:
+        """Joins rows that are not there yet."""
+        if rows.count == 0:
+            return
+        self.count += rows.count
+        self._current = None
+        if rows.table is None:
+            self._many.append(rows.lowered)
+            self._index = None
+        else:
+            self._few = pa.concat_tables([self._few, rows.table.rename_columns(self._few.column_names)])
+            if self._index is not None:
+                self._index.update(row_tuples(rows.table))
+        if self._few.num_rows > SMALL:
+            flushed = self.space.reader.local(self._few, self.attributes)
+            self._many.append(replace(flushed, rows=None, known=(), narrow=False))
+            self._few, self._index = _empty(self.attributes), None
+        if len(self._many) > MOST_PARTS:
+            self._many = [self.space.run(self._all_parts, large=True).lowered]
+
+    def parts(self) -> list[Rows]:
+        """All of them, part by part."""
+        few = [self.space.on_driver(self._few, self.attributes)] if self._few.num_rows else []
+        return [*(Rows(part, part.count) for part in self._many), *few]
+
+    @property
+    def index(self) -> set[tuple[Any, ...]] | None:
+        """The rows as tuples, where all are on the driver."""
+        return self._index
+
+    def new_among(self, rows: Rows) -> Rows:
+        """Those of some rows that it has not."""
+        if self.count == 0 or rows.count == 0:
+            return rows
+        if self._index is not None and rows.table is not None:
+            return self.space.without(rows, self._index)
+        return self.space.less(rows, self._all_parts)
+
+    def node(self, lowering: Lowering, attributes: Sequence[Attribute]) -> n.Node:
+        """All rows inside a query, under given attributes."""
+        return renamed(self._all_parts(lowering), attributes)
+
+    def _all_parts(self, lowering: Lowering) -> n.Node:
+        parts = list(self._many)
+        if self._few.num_rows or not parts:
+            if self._current is None:
+                self._current = self.space.reader.local(self._few, self.attributes)
+            parts.append(self._current)
+        given = tuple(lowering.given(part) for part in parts)
+        if len(given) == 1:
+            return renamed(given[0], self.attributes)
+        return n.Union(given, self.attributes)
+
+
+_OTHER = 9_000_000
+"""Numbers for attributes that stand beside those of rows."""
+
+MOST_PARTS = 12
+"""A growing set in more parts is written anew as one."""
+
+
+def _empty(attributes: tuple[Attribute, ...]) -> pa.Table:
+    return pa.table([pa.array([], a.type.arrow) for a in attributes], names=[a.label for a in attributes])

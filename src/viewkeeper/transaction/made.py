@@ -1,0 +1,67 @@
+"""Queries of views, read: their expressions, their columns, and the relations they name."""
+
+from __future__ import annotations
+
+from viewkeeper.algebra.schema import Column, make_schema
+from viewkeeper.engine.typer import EngineTyper
+from viewkeeper.errors import Place, SqlError
+from viewkeeper.sql.query import Query, Stored, Virtual, translate
+from viewkeeper.sql.references import place_of_name
+from viewkeeper.store.definition import VIEW
+from viewkeeper.store.state import Relation
+from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.transaction.virtual import virtual_query
+
+
+class Names:
+    """What names in a query stand for, and which were asked for."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.tx = tx
+        self.used: dict[str, Relation] = {}
+
+    def find(self, name: str, place: Place) -> Stored | Virtual:
+        """The relation of a name."""
+        relation = self.tx.relation(name, place)
+        self.used[relation.id] = relation
+        if relation.kind == VIEW:
+            return Virtual(relation.name, virtual_query(relation))
+        return Stored(relation.id, relation.name, relation.schema)
+
+
+class Made:
+    """A query that was read: its expression, its columns, and the relations it names."""
+
+    def __init__(self, query: Query, names: tuple[str, ...], uses: tuple[str, ...]) -> None:
+        self.node = query.node
+        self.names = names
+        self.uses = uses
+        # Another query may be given to the view later, so nothing that reads it may rely on a column never being NULL.
+        self.schema = make_schema((Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True)), ())
+
+
+def define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | None, name: str) -> Made:
+    """Reads the query of a view."""
+    catalog = Names(tx)
+    query = translate(text, whole, catalog, EngineTyper(tx.store.engine))
+    names = columns if columns is not None else query.names
+    if len(names) != len(query.names):
+        raise SqlError(
+            f"{name} names {len(names)} columns, its query has {len(query.names)}",
+            place=place_of_name(name, whole),
+            hint=f"the query's columns are {', '.join(query.names)}",
+        )
+    seen: set[str] = set()
+    for given in names:
+        if given.lower() in seen:
+            raise SqlError(
+                f"two columns of {name} are named '{given}'",
+                place=place_of_name(name, whole),
+                hint="give one another name with AS",
+            )
+        seen.add(given.lower())
+    try:
+        return Made(query, tuple(names), tuple(catalog.used))
+    except SqlError as problem:
+        problem.place = problem.place or place_of_name(name, whole)
+        raise

@@ -1,0 +1,124 @@
+"""Recursive relations inside a transaction: what they are in a state, and how they change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.engine.engine import Engine
+from viewkeeper.engine.lowered import Lowered, Reader
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.recursion import dred, epf
+from viewkeeper.recursion.bag import change_bag, evaluate_bag
+from viewkeeper.recursion.change import Net
+from viewkeeper.recursion.evaluation import evaluate, outside_of
+from viewkeeper.recursion.magic import Magic
+from viewkeeper.recursion.maintenance import Maintenance
+from viewkeeper.recursion.rows import Growing, Workspace, renamed
+from viewkeeper.transaction.once import OnceEach
+
+STRATEGIES = {"epf": epf.remove, "dred": dred.remove}
+"""How what goes is worked out."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How what goes is worked out, and why so."""
+
+    name: str
+    reason: str
+
+
+def strategy_for(engine: Engine, reader: Reader, node: n.Fixpoint) -> Strategy:
+    """Filtering each step, if that takes bound queries only; else deleting too much and deriving it again."""
+    magic = Magic(Workspace(engine, reader), node.predicates, node.rules, outside_of(node), {})
+    for predicate in node.predicates:
+        magic.prepare(predicate.name)
+    unbound = [name for name in magic.calls.adornments if "b" not in name.rsplit("^", 1)[1]]
+    if unbound:
+        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(unbound)}")
+    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {_listed(magic)}")
+
+
+def _listed(magic: Magic) -> str:
+    return ", ".join(magic.calls.adornments)
+
+
+def common_part(node: n.Fixpoint) -> n.Fixpoint:
+    """A recursion without regard to which of its relations is shown, or where they are stored."""
+    return replace(node, shown="", attributes=(), stored=())
+
+
+@dataclass
+class Recursions:
+    """What was worked out of recursions, once for all relations that show one of theirs."""
+
+    once: OnceEach
+
+    def rows(self, engine: Engine, reader: Reader, node: n.Fixpoint) -> Lowered:
+        """The rows of the relation that a recursion shows."""
+        space = Workspace(engine, reader)
+        if node.bag:
+            rounds = self.once.get(("bag", common_part(node)), lambda: evaluate_bag(space, node))
+            return _together(engine, reader, rounds, node.outputs, weighted=False)
+        known = self.once.get(("set", common_part(node)), lambda: evaluate(space, node))
+        return _lowered(engine, reader, known[node.shown], node.outputs)
+
+    def change(
+        self, engine: Engine, reader: Reader, before: n.Fixpoint, after: n.Fixpoint, changed: Collection[str]
+    ) -> tuple[Net, Strategy]:
+        """The net change of all relations of a stored recursion, and how it was worked out."""
+
+        def work() -> tuple[Net, Strategy]:
+            how = strategy_for(engine, reader, after)
+            return Maintenance(Workspace(engine, reader), before, after, changed).work(STRATEGIES[how.name]), how
+
+        return self.once.get(("change", common_part(before), common_part(after)), work)
+
+
+def bag_change(engine: Engine, reader: Reader, node: n.Fixpoint, stored: n.Node, changed: Collection[str]) -> Lowered:
+    """The change of a stored recursive bag."""
+    parts = change_bag(Workspace(engine, reader), node, stored, changed)
+    return _together(engine, reader, parts, node.outputs, weighted=True)
+
+
+def _lowered(engine: Engine, reader: Reader, grown: Growing, outputs: tuple[Attribute, ...]) -> Lowered:
+    lowering = Lowering(engine, reader)
+    return lowering.lower(grown.node(lowering, outputs))
+
+
+def _together(
+    engine: Engine, reader: Reader, parts: list[Lowered], outputs: tuple[Attribute, ...], *, weighted: bool
+) -> Lowered:
+    lowering = Lowering(engine, reader)
+    if not parts:
+        return lowering.nothing(outputs, weighted=weighted)
+    few = [part.rows for part in parts if part.rows is not None]
+    parts = [part for part in parts if part.rows is None]
+    if few:
+        names = [a.label for a in outputs] + ([WEIGHT] if weighted else [])
+        together = pa.concat_tables([rows.rename_columns(names) for rows in few])
+        parts.append(reader.local(together, outputs, weighted=weighted))
+    given: list[n.Node] = [lowering.given(part) for part in parts]
+    if len(given) == 1:
+        return lowering.lower(renamed(given[0], outputs))
+    return lowering.lower(n.Union(tuple(given), outputs))
+
+
+def signed(engine: Engine, reader: Reader, net: Net, name: str, outputs: tuple[Attribute, ...]) -> Lowered:
+    """The net change of one relation of a recursion, with weights."""
+    lowering = Lowering(engine, reader)
+    added, removed = net.added[name], net.removed[name]
+    parts: list[n.Node] = []
+    if added.count:
+        parts.append(n.Negate(n.Negate(added.node(lowering, outputs))))
+    if removed.count:
+        parts.append(n.Negate(removed.node(lowering, outputs)))
+    if not parts:
+        return lowering.nothing(outputs, weighted=True)
+    return lowering.lower(parts[0] if len(parts) == 1 else n.Union(tuple(parts), outputs))

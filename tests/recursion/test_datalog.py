@@ -1,0 +1,167 @@
+"""Datalog programs in a database: what they make, how rules change, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+import viewkeeper as vk
+
+CLOSURE = """
+    .decl edge(x:symbol, y:symbol)
+    .input edge
+    .decl path(x:symbol, y:symbol)
+    .output path
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), edge(y, z).
+    edge("a", "b"). edge("b", "c").
+"""
+
+
+def rows(db: vk.Database, name: str) -> list[tuple[object, ...]]:
+    return sorted(db.sql(f"SELECT * FROM {name}").rows(), key=str)
+
+
+def test_a_program_makes_tables_and_views(db: vk.Database) -> None:
+    db.sql("CREATE TABLE node (x STRING); INSERT INTO node VALUES ('a'), ('z')")
+    commit = db.datalog(CLOSURE + "lonely(x) :- node(x), !path(x, _).").commit
+    assert commit.changes["path"].weights() == {("a", "b"): 1, ("b", "c"): 1, ("a", "c"): 1}
+    kinds = {row["name"]: row["kind"] for row in db.ls()}
+    assert kinds == {"edge": "table", "lonely": "view", "node": "table", "path": "materialized view"}
+    assert rows(db, "lonely") == [("z",)]
+    db.sql("CREATE MATERIALIZED VIEW far AS SELECT x, count(*) AS n FROM path GROUP BY x")
+    assert rows(db, "far") == [("a", 2), ("b", 1)]
+    db.sql("DELETE FROM edge WHERE x = 'b'")
+    assert rows(db, "far") == [("a", 1)]
+    assert db.verify().equal
+
+
+def test_rules_and_facts_share_a_transaction(db: vk.Database) -> None:
+    db.datalog(CLOSURE)
+    db.sql("CREATE TABLE ferry (x STRING, y STRING)")
+    with db.transaction() as tx:
+        tx.datalog("+ path(x, y) :- ferry(x, y).")
+        tx.insert("ferry", [("c", "d")])
+        tx.sql("DELETE FROM edge WHERE x = 'a'")
+        assert ("c", "d") in tx.sql("SELECT * FROM path").rows()
+    assert tx.commit_info is not None
+    weights = tx.commit_info.changes["path"].weights()
+    assert weights == {("a", "b"): -1, ("a", "c"): -1, ("c", "d"): 1}
+    assert "its rules have changed" in tx.commit_info.report["path"].reason
+    assert db.verify().equal
+
+
+def test_removing_rules_leaves_the_rest(db: vk.Database) -> None:
+    db.datalog(CLOSURE)
+    result = db.datalog("- path(a, b) :- edge(a, b).")  # names of variables do not matter
+    assert result.commit.changes["path"].weights() == {("a", "b"): -1, ("b", "c"): -1, ("a", "c"): -1}
+    result = db.datalog("- path(x, z) :- path(x, y), edge(y, z).")
+    assert result.remarks == ["path has no rules left: it is empty"]
+    assert rows(db, "path") == []
+    db.datalog("+ path(y, x) :- edge(x, y).")
+    assert rows(db, "path") == [("b", "a"), ("c", "b")]
+
+
+def test_a_rule_can_make_a_relation_recursive(db: vk.Database) -> None:
+    db.datalog("""
+        .decl link(x:number, y:number)
+        .input link
+        .decl hop(x:number, y:number)
+        hop(x, y) :- link(x, y).
+        .decl reach(x:number)
+        .output reach
+        reach(y) :- hop(1, y).
+        link(1, 2). link(2, 3).
+    """)
+    assert rows(db, "reach") == [(2,)]
+    commit = db.datalog("+ hop(x, z) :- hop(x, y), link(y, z).").commit
+    assert commit.changes["reach"].weights() == {(3,): 1}
+    commit = db.datalog("- hop(x, z) :- hop(x, y), link(y, z).").commit
+    assert commit.changes["reach"].weights() == {(3,): -1}
+
+
+def test_aggregates_arithmetic_and_strings(db: vk.Database) -> None:
+    db.datalog("""
+        .decl sale(shop:symbol, amount:number)
+        .input sale
+        .decl shop(name:symbol)
+        .input shop
+        .decl told(shop:symbol, n:number, total:number, most:number, mean:float, text:symbol)
+        .output told
+        told(s, n, t, m, a, w) :- shop(s), n = count : { sale(s, _) }, t = sum x : { sale(s, x) },
+            m = max x : { sale(s, x) }, a = mean x : { sale(s, x) }, w = cat(s, "-", to_string(t / 2)).
+        .decl idle(shop:symbol, n:number)
+        .output idle
+        idle(s, n) :- shop(s), n = count : { sale(s, _) }, n < 1.
+        shop("a"). shop("b"). sale("a", 5). sale("a", 2). sale("a", 2).
+    """)
+    assert rows(db, "told") == [("a", 2, 7, 5, 3.5, "a-3")]
+    assert rows(db, "idle") == [("b", 0)]
+    db.sql("INSERT INTO sale VALUES ('b', -3)")
+    assert rows(db, "told") == [("a", 2, 7, 5, 3.5, "a-3"), ("b", 1, -3, -3, -3.0, "b--1")]
+    assert rows(db, "idle") == []
+    assert db.verify().equal
+
+
+REFUSED = [
+    (
+        "path(x, y) :- edge(x, y).",
+        "path is already defined by rules\nat line 1, column 1:\n  path(x, y) :- edge(x, y).\n  ^^^^^^^^^^\n"
+        "hint: write + path(x, y) :- edge(x, y). to add a rule, - to remove one",
+    ),
+    (
+        "+ edge(x, y) :- path(y, x).",
+        "edge is a table, so it cannot have rules\nat line 1, column 3:\n"
+        "  + edge(x, y) :- path(y, x).\n    ^^^^^^^^^^\n"
+        "hint: write the rules for another relation",
+    ),
+    (
+        "- path(x, y) :- edge(y, x).",
+        "path has no such rule\nat line 1, column 1:\n  - path(x, y) :- edge(y, x).\n  ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "detail: its rules are:\npath(x, y) :- edge(x, y).\npath(x, z) :- path(x, y), edge(y, z).\n"
+        "hint: write the rule as it was written; names of variables do not matter",
+    ),
+    (
+        ".decl path(x:symbol, y:symbol)",
+        "there is already a materialized view named 'path'\nhint: DROP MATERIALIZED VIEW path",
+    ),
+    (
+        ".decl edge(x:number, y:number)\n.input edge",
+        "edge is declared with other columns than the table has\nat line 1, column 7:\n"
+        "  .decl edge(x:number, y:number)\n        ^^^^\n"
+        "hint: write .decl edge(x:string, y:string), or leave the declaration out",
+    ),
+    (
+        "+ v(x) :- edge(x, _).",
+        "v is a view defined by SQL, so it cannot have rules\nat line 1, column 3:\n  + v(x) :- edge(x, _).\n    ^^^^\n"
+        "hint: ALTER VIEW v AS SELECT ..., or write rules for another relation",
+    ),
+    (
+        "p(x) :- q(x).\nq(x) :- p(x).",
+        "the types of the columns of p are not known: all its rules are recursive\nat line 1, column 1:\n"
+        "  p(x) :- q(x).\n  ^^^^\nhint: declare it: .decl p(x:number)",
+    ),
+    (
+        ".decl n(x:number)\nn(x) :- edge(y, _), x = to_float(y).",
+        "x is a DOUBLE, and column x of n a BIGINT\nat line 2, column 3:\n"
+        "  n(x) :- edge(y, _), x = to_float(y).\n    ^\n"
+        "detail: in the rule n(x) :- edge(y, _), x = to_float(y).\nhint: use to_number(x)",
+    ),
+    (
+        ".decl n(x:number)\n.output n\nn(0).\nn(y) :- n(x), y = x + 1.",
+        "the recursion of n did not end after 50 rounds\ndetail: nothing was changed\n"
+        "hint: a rule that computes new values, such as x + 1, needs a condition that ends it",
+    ),
+]
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize(("program", "message"), REFUSED, ids=[program.splitlines()[-1] for program, _ in REFUSED])
+def test_what_is_refused(db: vk.Database, monkeypatch: pytest.MonkeyPatch, program: str, message: str) -> None:
+    monkeypatch.setattr("viewkeeper.recursion.evaluation.MOST_ROUNDS", 50)
+    db.datalog(CLOSURE)
+    db.sql("CREATE VIEW v AS SELECT x FROM edge")
+    before = db.epoch
+    with pytest.raises(vk.errors.ViewkeeperError) as caught:
+        db.datalog(program)
+    assert str(caught.value) == message
+    assert db.epoch == before
