@@ -181,7 +181,15 @@ def show(engine: str, label: str, found: dict[str, Any]) -> None:
 
 
 def measure(
-    engine: str, data: Path, where: Path, rounds: int, sizes: tuple[int, ...], *, alone: bool, anew_once: bool
+    engine: str,
+    data: Path,
+    where: Path,
+    rounds: int,
+    sizes: tuple[int, ...],
+    *,
+    together: bool,
+    alone: bool,
+    anew_once: bool,
 ) -> dict[str, Any]:
     """Everything for one engine."""
     bench = Bench(engine, data, where)
@@ -189,9 +197,9 @@ def measure(
     base = [bench.insert(10)[0] for _ in range(rounds)]
     print(f"  {engine:6} no views        {10:>7} orders insert  {statistics.median(base) * 1000:10,.0f} ms")
     results: dict[str, Any] = {"engine": engine, "no views": statistics.median(base) * 1000}
-    together = measure_set(bench, list(VIEWS), rounds, sizes, anew_once=anew_once)
-    show(engine, "all seven", together)
-    results["all"] = together
+    if together:
+        results["all"] = measure_set(bench, list(VIEWS), rounds, sizes, anew_once=anew_once)
+        show(engine, "all seven", results["all"])
     for name in VIEWS if alone else ():
         tried = (*sizes, LARGE)
         results[name] = measure_set(bench, [name], max(3, rounds // 2), tried)
@@ -217,6 +225,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--together-only", action="store_true", help="leave out the views one by one")
+    parser.add_argument("--alone-only", action="store_true", help="leave out all views together")
     parser.add_argument("--anew-once", action="store_true", help="all together, compute anew for one insertion only")
     parser.add_argument("--data", type=Path, default=None, help="where TPC-H files are or go")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers there")
@@ -229,9 +238,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="viewkeeper-bench-") as place:
             sizes = tuple(options.sizes)
             where = Path(place) / "lake"
-            alone = not options.together_only
+            parts = {"together": not options.alone_only, "alone": not options.together_only}
             once = options.anew_once
-            results.append(measure(engine, data, where, options.rounds, sizes, alone=alone, anew_once=once))
+            results.append(measure(engine, data, where, options.rounds, sizes, anew_once=once, **parts))
     if options.json:
         options.json.write_text(json.dumps({"scale": options.scale, "results": results}, indent=2) + "\n")
 

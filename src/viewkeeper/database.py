@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from viewkeeper import catalogue
 from viewkeeper.algebra.types import parse_type
+from viewkeeper.datalog.questions import question
 from viewkeeper.engine import Settings, open_engine
 from viewkeeper.errors import (
     Conflict,
@@ -30,7 +31,7 @@ from viewkeeper.spans import seconds
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.store.compaction import Compacted, compact_relation
-from viewkeeper.store.definition import MATERIALIZED, TABLE, VIEW
+from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW
 from viewkeeper.store.state import Relation
 from viewkeeper.store.storage import Storage, open_storage
 from viewkeeper.store.store import LOCK, Store, create_database, find_state
@@ -183,6 +184,16 @@ class Database:
         """
         current = self._current()
         return current.datalog(text) if current is not None else self._alone(lambda tx: tx.datalog(text))
+
+    def datalog_query(self, text: str) -> Result:
+        """Answers a question in Datalog, such as path(1, X): the different values of its variables.
+
+        A question without variables has one row: whether it holds.
+        """
+        relations = self._store.refresh().alive()
+        schemas = {relation.name: relation.schema for relation in relations if relation.kind != AUXILIARY}
+        functions = {name: returns for name, (_, returns) in self._store.engine.functions.items()}
+        return self.sql(question(text, schemas, functions))
 
     def script(self, text: str) -> Iterator[Result]:
         """Runs statements one after the other, each when its result is asked for."""

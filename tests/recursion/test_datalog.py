@@ -102,6 +102,19 @@ def test_aggregates_arithmetic_and_strings(db: vk.Database) -> None:
     assert db.verify().equal
 
 
+def test_questions(db: vk.Database) -> None:
+    db.datalog(CLOSURE)
+    asked = db.datalog_query('path("a", X)')
+    assert asked.columns == ["X"]
+    assert sorted(asked.rows()) == [("b",), ("c",)]
+    assert sorted(db.datalog_query("path(X, Y), !edge(X, Y).").rows()) == [("a", "c")]
+    assert db.datalog_query('path("a", "c")').rows() == [(True,)]
+    assert db.datalog_query('path("c", _)').rows() == [(False,)]
+    assert db.datalog_query("n = count : { path(_, _) }").rows() == [(3,)]
+    with pytest.raises(vk.errors.DatalogError, match="Undefined relation pth"):
+        db.datalog_query("pth(X, Y)")
+
+
 REFUSED = [
     (
         "path(x, y) :- edge(x, y).",

@@ -133,3 +133,13 @@ def test_many_random_programs(connect: Callable[..., vk.Database], seed: int) ->
 def test_by_deleting_too_much(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(recursive, "strategy_for", lambda *_: recursive.Strategy("dred", "for the test"))
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("seed", [5, 12])
+def test_with_rows_in_files(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """As if every set of rows were too large for the driver."""
+    monkeypatch.setattr("viewkeeper.engine.engine.SMALL", 3)
+    monkeypatch.setattr("viewkeeper.recursion.rows.SMALL", 3)
+    monkeypatch.setattr("viewkeeper.recursion.rows.MOST_PARTS", 2)
+    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0

@@ -22,7 +22,7 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
     if not steps:
         return
     after = work.after
-    magic = Magic(work.space, after.predicates, after.rules, work.outside_after, {})
+    magic = Magic(work.space, after.predicates, after.rules, work.outside_after)
     disqualified = {name: Growing(work.space, p.attributes) for name, p in work.predicates.items()}
     while steps:
         gone: dict[str, Rows] = {}

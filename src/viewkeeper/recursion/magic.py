@@ -53,13 +53,10 @@ class Magic:
         predicates: Sequence[Predicate],
         rules: Sequence[Rule],
         outside: Outside,
-        sorted_by: dict[int, int | None],
     ) -> None:
-        """`sorted_by` says for each expression outside by which of its columns it can be read quickly."""
         self.space = space
         self.predicates = {predicate.name: predicate for predicate in predicates}
         self.rules = rules
-        self.sorted_by = sorted_by
         self.calls = Calls()
         self.evaluation = Evaluation(space, outside)
         self._made: set[tuple[str, Bound]] = set()
@@ -186,7 +183,7 @@ class Magic:
             return 1 if bound else 4
         if not bound:
             return 3
-        return 0 if self.sorted_by.get(literal.source) in bound else 2
+        return 0 if bound[0] == 0 else 2  # tables are sorted by their first columns
 
     def _call(
         self, rule: Rule, literal: Literal, inner: Bound, before: Sequence[Literal], equalities: Sequence[Equality]

@@ -162,7 +162,8 @@ class Growing:
             self._many.append(replace(flushed, rows=None, known=(), narrow=False))
             self._few, self._index = _empty(self.attributes), None
         if len(self._many) > MOST_PARTS:
-            self._many = [self.space.run(self._all_parts, large=True).lowered]
+            parts = self._many
+            self._many = [self.space.run(lambda lowering: self._together(lowering, parts), large=True).lowered]
 
     def parts(self) -> list[Rows]:
         """All of them, part by part."""
@@ -192,6 +193,9 @@ class Growing:
             if self._current is None:
                 self._current = self.space.reader.local(self._few, self.attributes)
             parts.append(self._current)
+        return self._together(lowering, parts)
+
+    def _together(self, lowering: Lowering, parts: Sequence[Lowered]) -> n.Node:
         given = tuple(lowering.given(part) for part in parts)
         if len(given) == 1:
             return renamed(given[0], self.attributes)

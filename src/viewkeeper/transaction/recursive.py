@@ -36,7 +36,7 @@ class Strategy:
 
 def strategy_for(engine: Engine, reader: Reader, node: n.Fixpoint) -> Strategy:
     """Filtering each step, if that takes bound queries only; else deleting too much and deriving it again."""
-    magic = Magic(Workspace(engine, reader), node.predicates, node.rules, outside_of(node), {})
+    magic = Magic(Workspace(engine, reader), node.predicates, node.rules, outside_of(node))
     for predicate in node.predicates:
         magic.prepare(predicate.name)
     unbound = [name for name in magic.calls.adornments if "b" not in name.rsplit("^", 1)[1]]
