@@ -178,3 +178,15 @@ def test_what_is_refused(db: vk.Database, monkeypatch: pytest.MonkeyPatch, progr
         db.datalog(program)
     assert str(caught.value) == message
     assert db.epoch == before
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+def test_a_change_that_never_ends(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.recursion.evaluation.MOST_ROUNDS", 20)
+    db.datalog(".decl s(x:number)\n.input s\n.decl n(x:number)\n.output n\nn(x) :- s(x).\nn(y) :- n(x), y = x + 1.")
+    before = db.epoch
+    with pytest.raises(vk.errors.DatalogError) as caught:
+        db.sql("INSERT INTO s VALUES (1)")
+    assert caught.value.message == "the recursion of n did not end after 20 rounds"
+    assert db.epoch == before
+    assert rows(db, "s") == []

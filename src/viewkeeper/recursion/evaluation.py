@@ -61,14 +61,13 @@ class Evaluation:
         """Applies the rules until nothing is added."""
         while self._waiting or self._new_rules:
             self.rounds += 1
-            if self.rounds > MOST_ROUNDS:
-                raise self._endless(f"did not end after {MOST_ROUNDS:,} rounds")
+            check_rounds(self.rounds, self._predicates)
             added, self._waiting = self._waiting, {}
             fresh, self._new_rules = self._new_rules, []
             for name in self._predicates:
                 self._round(name, added, [rule for rule in fresh if rule.head == name])
             if sum(known.count for known in self.known.values()) > MOST_ROWS:
-                raise self._endless(f"has more than {MOST_ROWS:,} rows")
+                raise _endless(self._predicates, f"has more than {MOST_ROWS:,} rows")
 
     def _round(self, name: str, added: dict[str, list[Rows]], fresh: Sequence[Rule]) -> None:
         """What one relation gains from what was added last, and from rules that are new."""
@@ -106,13 +105,19 @@ class Evaluation:
     def _recursive(self, rule: Rule) -> list[str]:
         return [str(literal.source) for literal in rule.body if literal.source in self.known]
 
-    def _endless(self, what: str) -> DatalogError:
-        names = ", ".join(sorted(self._predicates))
-        return DatalogError(
-            f"the recursion of {names} {what}",
-            detail="nothing was changed",
-            hint="a rule that computes new values, such as x + 1, needs a condition that ends it",
-        )
+
+def check_rounds(rounds: int, names: Iterable[str]) -> None:
+    """Gives up a recursion that does not end."""
+    if rounds > MOST_ROUNDS:
+        raise _endless(names, f"did not end after {MOST_ROUNDS:,} rounds")
+
+
+def _endless(names: Iterable[str], what: str) -> DatalogError:
+    return DatalogError(
+        f"the recursion of {', '.join(sorted(names))} {what}",
+        detail="nothing was changed",
+        hint="a rule that computes new values, such as x + 1, needs a condition that ends it",
+    )
 
 
 def outside_of(node: n.Fixpoint) -> Outside:

@@ -20,7 +20,7 @@ from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import body
 from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Step, Trace
-from viewkeeper.recursion.evaluation import MOST_ROUNDS, Outside, outside_in
+from viewkeeper.recursion.evaluation import Outside, check_rounds, outside_in
 from viewkeeper.recursion.rows import Growing, Rows, Workspace, all_equal, renamed
 
 Recursive = Callable[[Lowering, Literal], n.Node]
@@ -85,7 +85,7 @@ class Maintenance:
     def following(self, rules: Sequence[Rule], changes: dict[str, Rows]) -> list[Step]:
         """The next steps: where changed recursive relations stand in the rules."""
         self.trace.rounds += 1
-        assert self.trace.rounds <= 2 * MOST_ROUNDS
+        check_rounds(self.trace.rounds, self.predicates)
         return [
             Step(rule, place, changes[literal.source])
             for rule in rules
