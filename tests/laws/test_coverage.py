@@ -12,7 +12,7 @@ from viewkeeper.delta.compile import LAWS
 from viewkeeper.engine.lowering import _OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_CHANGES = {n.Negate, n.Net, n.Support, n.Once, n.Restrict, n.Both, n.Signed}
+OF_CHANGES = {n.Negate, n.Net, n.Support, n.Once, n.Restrict, n.Both, n.Signed, n.Rederived}
 """What the laws themselves are made of: never part of a query."""
 
 

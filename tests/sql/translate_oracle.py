@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.nodes import Fixpoint, Scan
+from viewkeeper.algebra.nodes import Fixpoint, Rederived, Scan
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine.engine import Engine
@@ -68,6 +68,9 @@ class PlainReader:
         return lowered
 
     def fixpoint(self, node: Fixpoint, binding: Binding | None) -> Lowered:
+        raise NotImplementedError
+
+    def rederived(self, node: Rederived) -> Lowered:
         raise NotImplementedError
 
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:

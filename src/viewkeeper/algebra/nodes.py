@@ -419,12 +419,35 @@ class Signed(_Unary):
         return tuple(a for a in self.input.outputs if a != self.state)
 
 
+@dataclass(frozen=True)
+class Rederived(Node):
+    """The change of a recursion that is not stored, when some relations have changed."""
+
+    recursion: Fixpoint
+    changed: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What the recursion reads, in the state after."""
+        return self.recursion.inputs
+
+    @property
+    def outputs(self) -> tuple[Attribute, ...]:
+        """Those of the recursion."""
+        return self.recursion.outputs
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Rederived:
+        """The same over other inputs."""
+        return dataclasses.replace(self, recursion=self.recursion.with_inputs(inputs))
+
+
 _INPUTS: dict[type[Node], tuple[str, ...]] = {
     Scan: (),
     Rows: (),
     Join: ("inputs",),
     Union: ("inputs",),
     Fixpoint: ("inputs",),
+    Rederived: ("inputs",),
     **dict.fromkeys((Outer, Exists, Monus, Least, Restrict, Both), ("left", "right")),
     **dict.fromkeys(
         (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Support, Once, Signed), ("input",)
@@ -479,7 +502,7 @@ def is_change(node: Node) -> bool:
     match node:
         case Scan():
             return node.state == CHANGE
-        case Negate() | Net() | Signed():
+        case Negate() | Net() | Signed() | Rederived():
             return True
         case Project() | Filter() | Generate() | Once():
             return is_change(node.input)

@@ -45,6 +45,8 @@ def formula(node: n.Node) -> str:
             return parts[0]
         case n.Fixpoint():
             return f"{title(node)}({', '.join(parts)})"
+        case n.Rederived():
+            return f"δ{title(node.recursion)}"
         case _:
             return f"{title(node)}({parts[0]})"
 

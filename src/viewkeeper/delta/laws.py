@@ -54,7 +54,7 @@ def net(change: n.Node) -> n.Node:
 
 def is_net(change: n.Node) -> bool:
     """Whether no row can stand in a change twice."""
-    if isinstance(change, (n.Scan, n.Net)):
+    if isinstance(change, (n.Scan, n.Net, n.Rederived)):
         return True
     return isinstance(change, (n.Filter, n.Once)) and is_net(change.input)
 

@@ -65,7 +65,7 @@ def spark_struct(schema: Schema, extra: tuple[str, ...]) -> tuple[t.StructType, 
     """A schema as PySpark has it, and as it is sent."""
     fields = [t.StructField(column.name, spark_type(column.type)) for column in schema]
     struct = t.StructType(fields + [t.StructField(name, t.LongType()) for name in extra])
-    return struct, struct.json()
+    return struct, struct.json().replace('"metadata":{},', "")
 
 
 def fetched(frame: Any) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.nodes import Equality, Fixpoint, Scan
+from viewkeeper.algebra.nodes import Equality, Fixpoint, Rederived, Scan
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -84,6 +84,9 @@ class Reader(Protocol):
 
     def fixpoint(self, node: Fixpoint, binding: Binding | None) -> Lowered:
         """The rows that a recursion shows: at least those that the binding asks for."""
+
+    def rederived(self, node: Rederived) -> Lowered:
+        """The change of a recursion that is not stored."""
 
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
         """Rows on the driver as a frame."""

@@ -88,6 +88,9 @@ class Lowering:
     def _fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         return self.reader.fixpoint(node, binding)
 
+    def _rederived(self, node: n.Rederived, binding: Binding | None) -> Lowered:
+        return self.reader.rederived(node)
+
     def _rows(self, node: n.Rows, binding: Binding | None) -> Lowered:
         if not node.attributes:
             return Lowered(self.engine.sql("SELECT 1 AS _vk_one"), ())
@@ -464,6 +467,7 @@ _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered
     n.Scan: Lowering._scan,
     n.Rows: Lowering._rows,
     n.Fixpoint: Lowering._fixpoint,
+    n.Rederived: Lowering._rederived,
     n.Project: Lowering._project,
     n.Filter: Lowering._filter,
     n.Join: Lowering._join,

@@ -49,6 +49,10 @@ class Evaluation:
             self._rules[rule.head].append(rule)
             self._new_rules.append(rule)
 
+    def rules(self) -> list[Rule]:
+        """All rules, relation by relation."""
+        return [rule for rules in self._rules.values() for rule in rules]
+
     def add(self, name: str, rows: Rows) -> Rows:
         """Adds rows to a relation; those that are new."""
         fresh = self.known[name].new_among(rows)
@@ -77,6 +81,7 @@ class Evaluation:
             for rule in self._rules[name]
             if rule not in fresh
             for place, literal in enumerate(rule.body)
+            if not literal.negated
             for rows in added.get(str(literal.source), ())
         ]
         whole = [rule for rule in fresh if all(self.known[name].count for name in self._recursive(rule))]
@@ -103,7 +108,7 @@ class Evaluation:
         self.add(name, self.space.run(build, large=any(rows.table is None for _, _, rows in steps)))
 
     def _recursive(self, rule: Rule) -> list[str]:
-        return [str(literal.source) for literal in rule.body if literal.source in self.known]
+        return [str(literal.source) for literal in rule.body if literal.source in self.known and not literal.negated]
 
 
 def check_rounds(rounds: int, names: Iterable[str]) -> None:

@@ -12,8 +12,9 @@ fewer bound columns covers, costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
@@ -23,7 +24,7 @@ from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import made_equal
 from viewkeeper.recursion.evaluation import Evaluation, Outside
-from viewkeeper.recursion.rows import Rows, Workspace
+from viewkeeper.recursion.rows import Rows, Workspace, all_equal
 
 Bound = tuple[int, ...]
 """The bound columns of a call, by position."""
@@ -61,6 +62,7 @@ class Magic:
         self.evaluation = Evaluation(space, outside)
         self._made: set[tuple[str, Bound]] = set()
         self._numbers = Numbers(2_000_000)
+        self._supplements = 0
 
     def prepare(self, name: str) -> None:
         """Writes the rules for tests of whole rows of a relation, and of all that these lead to; nothing is run."""
@@ -139,22 +141,81 @@ class Magic:
     def _rewrite(self, rule: Rule, bound: Bound) -> None:
         """The rules for one rule and adornment."""
         guard, equalities, conditions = self._guard(rule, bound)
-        every = (*rule.equalities, *equalities)
-        before: list[Literal] = [guard] if guard is not None else []
-        for literal in self._ordered(rule, every, guard):
-            if isinstance(literal.source, str):
-                known = _reached(every, {a for part in before for a in part.attributes})
-                inner = tuple(i for i, a in enumerate(literal.attributes) if a in known)
+        self.attach(adorned(rule.head, bound, len(rule.columns)), rule, guard, equalities, conditions)
+
+    def attach(
+        self,
+        head: str,
+        rule: Rule,
+        guard: Literal | None,
+        equalities: Sequence[Equality] = (),
+        conditions: Sequence[Expression] = (),
+        skipped: int | None = None,
+        given: Mapping[int, str] = MappingProxyType({}),
+        *,
+        kept: bool = False,
+    ) -> None:
+        """Adds a rule whose body stands behind a guard, recursive literals turned to calls and their answers.
+
+        `skipped` is the literal that the guard stands for. `given` are literals, by place, that are read from another
+        relation instead. `kept`: of the answers to calls, those that are not deleted.
+        """
+        part = _Body((*rule.equalities, *equalities), [*rule.conditions, *conditions], [guard] if guard else [])
+        waiting = {i: literal for i, literal in enumerate(rule.body) if not literal.negated and i != skipped}
+        negated = [
+            replace(literal, source=given.get(i, literal.source))
+            for i, literal in enumerate(rule.body)
+            if literal.negated and i != skipped
+        ]
+        for place in self._ordered(waiting, part, given):
+            literal = waiting.pop(place)
+            if place in given:
+                literal = replace(literal, source=given[place])
+            elif isinstance(literal.source, str):
+                if len(part.before) > 1:
+                    self._supplementary(part, rule, [literal, *waiting.values(), *negated])
+                inner = tuple(i for i, a in enumerate(literal.attributes) if a in part.reached())
                 self._make(literal.source, inner)
                 if inner:
-                    self._call(rule, literal, inner, before, every)
-                literal = replace(literal, source=adorned(literal.source, inner, len(literal.attributes)))
-            before.append(literal)
-        negated = tuple(literal for literal in rule.body if literal.negated)
-        head = adorned(rule.head, bound, len(rule.columns))
-        tests = (*rule.conditions, *conditions)
-        body = (*before, *negated)
-        self.evaluation.define([replace(rule, head=head, body=body, equalities=every, conditions=tests)])
+                    self._call(rule, literal, inner, part)
+                name = adorned(literal.source, inner, len(literal.attributes))
+                literal = replace(literal, source=self._kept(literal.source, name) if kept else name)
+            part.before.append(literal)
+        body = (*part.before, *negated)
+        whole = replace(rule, head=head, body=body, equalities=part.equalities, conditions=tuple(part.conditions))
+        self.evaluation.define([whole])
+
+    def _supplementary(self, part: _Body, rule: Rule, later: Sequence[Literal]) -> None:
+        """Puts what stands before a call into a relation of its own, with the columns that are needed later."""
+        there = part.attributes()
+        outside = {a for literal in later for a in literal.attributes}
+        used = {a for e in (*rule.columns, *(value for _, value in rule.computed)) for a in e.attributes}
+        used |= {a for e in part.equalities for a in (e.left, e.right) if {e.left, e.right} - there}
+        done = [c for c in part.conditions if not c.raises and set(c.attributes) <= there]
+        part.conditions = [c for c in part.conditions if c not in done]
+        used |= {a for c in part.conditions for a in c.attributes}
+        columns = tuple(a for a in dict.fromkeys(a for literal in part.before for a in literal.attributes) if a in used)
+        self._supplements += 1
+        name = f"sup:{self._supplements}"
+        self.evaluation.declare(Predicate(name, columns))
+        among = tuple(e for e in part.equalities if e.left in there and e.right in there)
+        values = tuple(column(a) for a in columns)
+        self.evaluation.define([Rule(name, values, tuple(part.before), among, tuple(done), text=rule.text)])
+        part.equalities = tuple(e for e in part.equalities if e not in among)
+        part.before = [Literal(name, columns)]
+        assert not outside & set(columns)
+
+    def _kept(self, name: str, answers: str) -> str:
+        """The answers to calls that are still true after what is deleted: kept(x) :- p(x), !del(x)."""
+        kept = f"kept:{answers}"
+        if kept not in self.evaluation.known:
+            predicate = self.predicates[name]
+            self.evaluation.declare(Predicate(kept, predicate.attributes))
+            one, other = (tuple(self._numbers.like(a) for a in predicate.attributes) for _ in range(2))
+            literals = (Literal(answers, one), Literal(f"del:{name}", other, negated=True))
+            columns = tuple(column(a) for a in one)
+            self.evaluation.define([Rule(kept, columns, literals, all_equal(one, other))])
+        return kept
 
     def _guard(self, rule: Rule, bound: Bound) -> tuple[Literal | None, list[Equality], list[Expression]]:
         """The literal of the calls, and what makes the head's bound columns equal to it."""
@@ -165,40 +226,55 @@ class Magic:
         equalities, conditions = made_equal(zip(called, (rule.columns[i] for i in bound), strict=True))
         return Literal(_magic(rule.head, bound, len(rule.columns)), called), equalities, conditions
 
-    def _ordered(self, rule: Rule, equalities: Sequence[Equality], guard: Literal | None) -> list[Literal]:
+    def _ordered(self, waiting: Mapping[int, Literal], part: _Body, given: Mapping[int, str]) -> list[int]:
         """The literals in an order that passes bindings on: by key, then recursive ones, then the rest."""
-        waiting = [literal for literal in rule.body if not literal.negated]
-        known = _reached(equalities, set(guard.attributes) if guard is not None else set())
-        order: list[Literal] = []
-        while waiting:
-            best = min(waiting, key=lambda literal: (self._rank(literal, known), waiting.index(literal)))
-            waiting.remove(best)
+        left = list(waiting)
+        known = part.reached()
+        order: list[int] = []
+        while left:
+            best = min(left, key=lambda place: (self._rank(waiting[place], known, place in given), place))
+            left.remove(best)
             order.append(best)
-            known = _reached(equalities, known | set(best.attributes))
+            known = _reached(part.equalities, known | set(waiting[best].attributes))
         return order
 
-    def _rank(self, literal: Literal, known: set[Attribute]) -> int:
+    def _rank(self, literal: Literal, known: set[Attribute], is_given: bool) -> int:
         bound = [i for i, a in enumerate(literal.attributes) if a in known]
-        if isinstance(literal.source, str):
+        if isinstance(literal.source, str) and not is_given:
             return 1 if bound else 4
         if not bound:
             return 3
         return 0 if bound[0] == 0 else 2  # tables are sorted by their first columns
 
-    def _call(
-        self, rule: Rule, literal: Literal, inner: Bound, before: Sequence[Literal], equalities: Sequence[Equality]
-    ) -> None:
+    def _call(self, rule: Rule, literal: Literal, inner: Bound, part: _Body) -> None:
         """m:q(..) :- what stands before q. Nothing if it would only call what is called already."""
         assert isinstance(literal.source, str)
-        there = {a for part in before for a in part.attributes}
-        values = [_equal_to(literal.attributes[i], equalities, there) for i in inner]
+        there = part.attributes()
+        values = [_equal_to(literal.attributes[i], part.equalities, there) for i in inner]
         name = _magic(literal.source, inner, len(literal.attributes))
-        if len(before) == 1 and before[0].source == name and before[0].attributes == tuple(values):
+        if len(part.before) == 1 and part.before[0].source == name and part.before[0].attributes == tuple(values):
             return
-        among = tuple(e for e in equalities if e.left in there and e.right in there)
-        tests = tuple(c for c in rule.conditions if not c.raises and set(c.attributes) <= there)
+        among = tuple(e for e in part.equalities if e.left in there and e.right in there)
+        tests = tuple(c for c in part.conditions if not c.raises and set(c.attributes) <= there)
         columns = tuple(column(value) for value in values)
-        self.evaluation.define([Rule(name, columns, tuple(before), among, tests, text=rule.text)])
+        self.evaluation.define([Rule(name, columns, tuple(part.before), among, tests, text=rule.text)])
+
+
+@dataclass
+class _Body:
+    """A body as far as it is rewritten: the literals before the next, and what has to hold between all of them."""
+
+    equalities: tuple[Equality, ...]
+    conditions: list[Expression]
+    before: list[Literal]
+
+    def attributes(self) -> set[Attribute]:
+        """The attributes of the literals so far."""
+        return {a for literal in self.before for a in literal.attributes}
+
+    def reached(self) -> set[Attribute]:
+        """All attributes whose values are known by then."""
+        return _reached(self.equalities, self.attributes())
 
 
 def _magic(name: str, bound: Bound, width: int) -> str:

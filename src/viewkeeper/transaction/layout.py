@@ -68,6 +68,14 @@ class PlanReader:
             self.scan(scan, None)
         return self._pretend(node.outputs, known=False)
 
+    def rederived(self, node: n.Rederived) -> Lowered:
+        """Notes that what a recursion reads is read by key, before and after."""
+        for scan in n.scans(node):
+            for state in (n.OLD, n.NEW):
+                names = tuple(scan.stored_names[:1])
+                self.readings.append(_reading(self.find(scan.relation), scan.name, state, names))
+        return self._pretend(node.outputs, weighted=True)
+
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
         """Rows on the driver, never looked at."""
         return self._pretend(outputs, weighted=weighted)

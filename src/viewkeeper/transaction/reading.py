@@ -35,7 +35,7 @@ from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.intake import adopt_scratch
 from viewkeeper.transaction.once import OnceEach
-from viewkeeper.transaction.recursive import Recursions
+from viewkeeper.transaction.recursive import Recursions, signed
 from viewkeeper.transaction.transaction import Pending, Transaction, conform
 
 SHARED_FROM = 20_000
@@ -90,6 +90,11 @@ class StateReader:
         """Reads what a transaction sees; old is the epoch it began from unless said otherwise."""
         epoch = tx.state.epoch
         return StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
+
+    def rederived(self, node: n.Rederived) -> Lowered:
+        """The change of a recursion that is not stored."""
+        net = self.recursions.rederived(self.engine, self, node)
+        return signed(self.engine, self, net, node.recursion.shown, node.outputs)
 
     def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         """The rows that a recursion shows."""

@@ -19,6 +19,7 @@ from viewkeeper.recursion.change import Net
 from viewkeeper.recursion.evaluation import evaluate, outside_of
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
+from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.rows import Growing, Workspace, renamed
 from viewkeeper.transaction.once import OnceEach
 
@@ -68,6 +69,11 @@ class Recursions:
             return _together(engine, reader, rounds, node.outputs, weighted=False)
         known = self.once.get(("set", common_part(node)), lambda: evaluate(space, node))
         return _lowered(engine, reader, known[node.shown], node.outputs)
+
+    def rederived(self, engine: Engine, reader: Reader, node: n.Rederived) -> Net:
+        """The net change of all relations of a recursion that is not stored."""
+        work = Rederivation(Workspace(engine, reader), node.recursion)
+        return self.once.get(("rederived", common_part(node.recursion)), lambda: work.work(node.changed))
 
     def change(
         self, engine: Engine, reader: Reader, before: n.Fixpoint, after: n.Fixpoint, changed: Collection[str]

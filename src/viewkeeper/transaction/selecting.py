@@ -109,6 +109,10 @@ class _Given:
         """The rows that a recursion shows."""
         return self.stored.fixpoint(node, binding)
 
+    def rederived(self, node: n.Rederived) -> Lowered:
+        """The change of a recursion that is not stored."""
+        return self.stored.rederived(node)
+
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
         """Rows on the driver as a frame."""
         return self.stored.local(table, outputs, weighted=weighted)

@@ -1,0 +1,144 @@
+"""The change of a recursion that is not stored (Staudt & Jarke's re-derivation on demand).
+
+The rules are rewritten to ones that derive what goes, what is derived again, and what comes. Of p :- r1, .., rn:
+
+    (D)  p_del  :- r1, .., ri_del, .., rn
+    (N)  p_new  :- p, !p_del.    p_new :- p_red.    p_new :- p_ins.
+    (R)  p_red  :- p_del, r1_new, .., rn_new
+    (I)  p_ins  :- r1_new, .., ri_ins, .., rn_new
+    (E1) p_plus :- p_ins, !p
+    (E2) p_minus :- p_del, !p_ins, !p_red
+
+p itself is known only as far as it is asked for: recursive literals are calls, answered from the tables in the state
+before (see magic). Conclusions through negation wait until nothing more is fetched: first D to its end, then N, R and I
+to theirs, then E.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Numbers
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.recursion.bodies import made_equal
+from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Trace
+from viewkeeper.recursion.evaluation import outside_in
+from viewkeeper.recursion.magic import Magic
+from viewkeeper.recursion.rows import Growing, Rows, Workspace
+
+
+class Rederivation:
+    """One recursion between two states, nothing of it stored."""
+
+    def __init__(self, space: Workspace, node: n.Fixpoint) -> None:
+        self.space = space
+        self.node = node
+        self.predicates = {predicate.name: predicate for predicate in node.predicates}
+        self._old, self._new = outside_in(node, n.OLD), outside_in(node, n.NEW)
+        self.magic = Magic(space, node.predicates, node.rules, self._outside)
+        self.evaluation = self.magic.evaluation
+        self._numbers = Numbers(3_000_000)
+        for name, predicate in self.predicates.items():
+            for kind in ("del", "red", "ins"):
+                self.evaluation.declare(Predicate(f"{kind}:{name}", predicate.attributes))
+
+    def _outside(self, lowering: Lowering, literal: Literal) -> n.Node:
+        if isinstance(literal.source, int):
+            return self._old(lowering, literal)
+        return self._new(lowering, replace(literal, source=int(literal.source.removeprefix("new:"))))
+
+    def work(self, changed: Collection[str]) -> Net:
+        """The net change of every relation of the recursion."""
+        outer = Outer(self.space, self.node.inputs, changed)
+        for (number, sign), rows in outer.changes.items():
+            name = _changed(number, sign)
+            self.evaluation.declare(Predicate(name, rows.attributes))
+            self.evaluation.add(name, rows)
+        self.deletions(outer.changes)
+        self.evaluation.run()
+        self.insertions(outer.changes)
+        self.evaluation.run()
+        return self._net()
+
+    # rewriting -----------------------------------------------------------------------------------
+
+    def deletions(self, changes: Collection[tuple[int, int]]) -> None:
+        """(D) of every rule, for the literals that can lose rows."""
+        for rule in self.node.rules:
+            for place, guard in _guards(rule, "del", REMOVED, changes):
+                self.magic.attach(f"del:{rule.head}", rule, guard, skipped=place)
+
+    def insertions(self, changes: Collection[tuple[int, int]]) -> None:
+        """(R) and (I) of every rule, with each recursive literal as what was kept, derived again, or inserted."""
+        for rule in self.node.rules:
+            given = tuple(self._numbers.like(a) for a in self.predicates[rule.head].attributes)
+            equalities, conditions = made_equal(zip(given, rule.columns, strict=True))
+            guard = Literal(f"del:{rule.head}", given)
+            for chosen in _new_states(rule, None):
+                self.magic.attach(f"red:{rule.head}", rule, guard, equalities, conditions, given=chosen, kept=True)
+            for place, moved in _guards(rule, "ins", ADDED, changes):
+                for chosen in _new_states(rule, place):
+                    self.magic.attach(f"ins:{rule.head}", rule, moved, skipped=place, given=chosen, kept=True)
+
+    # what comes out ------------------------------------------------------------------------------
+
+    def _net(self) -> Net:
+        trace = Trace()
+        added: dict[str, Growing] = {}
+        removed: dict[str, Growing] = {}
+        for name, predicate in self.predicates.items():
+            deleted, again, inserted = (self.evaluation.known[f"{kind}:{name}"] for kind in ("del", "red", "ins"))
+            added[name] = Growing(self.space, predicate.attributes)
+            removed[name] = Growing(self.space, predicate.attributes)
+            for rows in inserted.parts():
+                added[name].add(self._not_before(name, rows))
+            for rows in deleted.parts():
+                removed[name].add(again.new_among(inserted.new_among(rows)))
+            trace.note(trace.proposed, name, deleted.count + inserted.count)
+            trace.note(trace.filtered, name, deleted.count)
+            trace.note(trace.added, name, added[name].count)
+            trace.note(trace.removed, name, removed[name].count)
+        trace.rounds = self.evaluation.rounds
+        trace.queries = self.space.queries
+        trace.unbound = self.magic.calls.unbound
+        trace.adornments = self.magic.calls.adornments
+        return Net(added, removed, trace)
+
+    def _not_before(self, name: str, rows: Rows) -> Rows:
+        """(E1): what is inserted and was not there."""
+        holds = self.magic.holds(name, rows)
+        if isinstance(holds, Rows):
+            return self.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
+        return self.space.without(rows, holds)
+
+
+def _changed(number: int, sign: int) -> str:
+    return f"{'ins' if sign == ADDED else 'del'}:#{number}"
+
+
+def _guards(rule: Rule, kind: str, sign: int, changes: Collection[tuple[int, int]]) -> Iterator[tuple[int, Literal]]:
+    """The literals of a rule that can change in one way, each as what has changed of it."""
+    for place, literal in enumerate(rule.body):
+        if isinstance(literal.source, str):
+            yield place, replace(literal, source=f"{kind}:{literal.source}")
+        else:
+            change = (literal.source, -sign if literal.negated else sign)
+            if change in changes:
+                yield place, replace(literal, source=_changed(*change), negated=False)
+
+
+def _new_states(rule: Rule, skipped: int | None) -> Iterator[dict[int, str]]:
+    """The ways to read the literals of a rule in the state after; a recursive one that is not given is kept."""
+    fixed = {
+        i: f"new:{literal.source}"
+        for i, literal in enumerate(rule.body)
+        if isinstance(literal.source, int) and i != skipped
+    }
+    recursive = [i for i, literal in enumerate(rule.body) if literal.is_recursive and i != skipped]
+    for chosen in itertools.product(("kept", "red", "ins"), repeat=len(recursive)):
+        pairs = zip(recursive, chosen, strict=True)
+        yield fixed | {i: f"{kind}:{rule.body[i].source}" for i, kind in pairs if kind != "kept"}
