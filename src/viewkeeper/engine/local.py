@@ -62,7 +62,7 @@ def local_frame(session: Any, table: pa.Table, schema: Schema, extra: tuple[str,
 
 @lru_cache(maxsize=2_000)
 def spark_struct(schema: Schema, extra: tuple[str, ...]) -> tuple[t.StructType, str]:
-    """A schema as PySpark has it, and as it is sent."""
+    """A schema as PySpark has it, and as it is sent: without metadata, which makes Sail take one column for two."""
     fields = [t.StructField(column.name, spark_type(column.type)) for column in schema]
     struct = t.StructType(fields + [t.StructField(name, t.LongType()) for name in extra])
     return struct, struct.json().replace('"metadata":{},', "")

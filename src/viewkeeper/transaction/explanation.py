@@ -13,6 +13,9 @@ from viewkeeper.delta.compile import differentiate
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, anew, by_change
 from viewkeeper.plan.sharing import Sharing
+from viewkeeper.recursion.printing import maintenance_rules
+from viewkeeper.recursion.rod import Rederivation
+from viewkeeper.recursion.rows import Workspace
 from viewkeeper.store.definition import KIND_WORDS, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
@@ -58,6 +61,8 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     }
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
+    if relation.kind == VIEW and (rules := _rederived(store, state, query)):
+        body["maintenance rules"] = rules
     recursions = _strategies(store, state, relation)
     if recursions:
         body["recursion"] = recursions
@@ -128,6 +133,17 @@ def _recursion(state: State, node: n.Fixpoint) -> dict[str, dict[str, Any]]:
                     entered.append(f"enters {rule.text}{turned}")
         change = "signed, step by step: Δ(i+1) = step@new[Δi]" if node.bag else "∇ then Δ, round by round"
         found[state.relations[key].name] = {"change": change, "reads": list(dict.fromkeys(entered)), "cost": None}
+    return found
+
+
+def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]]:
+    """The rules that derive the changes of the recursions in a view that stores nothing."""
+    found = []
+    reader = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
+    for part in query.walk():
+        if isinstance(part, n.Fixpoint) and not part.bag:
+            work = Rederivation(Workspace(store.engine, reader), part)
+            found.append({"relation": part.shown, "rules": maintenance_rules(work)})
     return found
 
 
@@ -213,6 +229,9 @@ def _text(body: dict[str, Any]) -> str:
         lines.append(f"auxiliary relation {part['name']}: {part['rows']:,} rows in {part['files']} files")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
+    for rederived in body.get("maintenance rules", ()):
+        lines.append(f"what changes of {rederived['relation']} is derived on demand, by these rules:")
+        lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
     for recursion in body.get("recursion", ()):
         lines.append(f"recursion of {recursion['relation']}:")
         lines += [f"  {rule}" for rule in recursion["rules"]]
