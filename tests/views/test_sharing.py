@@ -70,6 +70,15 @@ def test_explain_names_the_others(db: vk.Database) -> None:
     assert "in common" not in db.explain("alone")
 
 
+def test_a_view_that_is_always_computed_anew_shares_nothing(db: vk.Database, always: None) -> None:
+    made(db, ["by_x"])
+    db.sql(f"CREATE MATERIALIZED VIEW plain WITH (refresh = 'full') AS {VIEWS['plain']}")
+    assert "in common" not in db.explain("by_x")
+    commit = db.sql("INSERT INTO a VALUES (1, 5, 'u')").commit
+    assert commit is not None
+    assert all("worked out once" not in report.reason for report in commit.report.values())
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_views_stay_true(db: vk.Database, always: None, seed: int) -> None:
     rng = random.Random(seed)

@@ -86,7 +86,9 @@ def _keys_in(state: State) -> Any:
 def _in_common(state: State, relation: Relation) -> list[dict[str, Any]]:
     """The joins that a stored view has in common with others: their changes are worked out once for all of them."""
     own = {relation.id, *(relation.definition.hidden if relation.definition is not None else ())}
-    kept = [r for r in state.alive() if r.definition is not None and r.kind != VIEW and not r.definition.is_demand]
+    there = state.alive()
+    kept = [r for r in there if r.definition is not None and r.kind != VIEW and not r.definition.is_demand]
+    kept = [r for r in kept if refresh_of(r, there) != "full"]
     found = []
     for common in Sharing((r.id, maintained_node(r)) for r in kept).commons.values():
         others = {known_as(state.alive(), state.relations[key]) for key in common.users - own}

@@ -194,8 +194,10 @@ def _side_by_side(
 
 
 def _follows(tx: Transaction, relation: Relation) -> bool:
-    """Whether a view is brought up to date from the state before this transaction."""
-    return relation.id not in tx.unfilled and relation.id not in tx.refreshing
+    """Whether a view may follow the change from the state before this transaction."""
+    if relation.id in tx.unfilled or relation.id in tx.refreshing:
+        return False
+    return refresh_of(relation, tx.alive()) != "full"
 
 
 @dataclass(frozen=True)
