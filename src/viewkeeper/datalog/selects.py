@@ -128,9 +128,7 @@ class _Body:
                 case Variable() if term.name not in self.known:
                     self.known[term.name] = value
                 case Variable():
-                    known = self.known[term.name]
-                    alike = known.sql.split(".")[0] == name.split(".")[0]
-                    self.tests.append(_same_in_row(known, value) if alike else _same(known, value))
+                    self.tests.append(_same(self.known[term.name], value))
                 case _:
                     later.append((value, term))
         return later
@@ -249,10 +247,3 @@ class _Body:
 def _same(left: Value, right: Value) -> str:
     """Equality of values, NULL being one of them."""
     return f"{left.sql} {'<=>' if left.nullable and right.nullable else '='} {right.sql}"
-
-
-def _same_in_row(left: Value, right: Value) -> str:
-    """The same between columns of one row, for which engines have no use as a join."""
-    if not (left.nullable and right.nullable):
-        return f"{left.sql} = {right.sql}"
-    return f"coalesce({left.sql} = {right.sql}, {left.sql} IS NULL AND {right.sql} IS NULL)"

@@ -36,7 +36,6 @@ from viewkeeper.engine.texts import (
     call_text,
     condition_text,
     forgetful,
-    same_in_row,
     same_text,
     sort_column,
     whole_row,
@@ -184,7 +183,7 @@ class Lowering:
             conditions = [c for c in conditions if c not in ready]
             if ready:
                 current = replace(current, frame=current.frame.filter(parsed(conjunction(tuple(ready)).sql)))
-        rest = (*(same_in_row(e) for e in equalities), *conditions)
+        rest = (*(same_text(e) for e in equalities), *conditions)
         if rest:
             current = replace(current, frame=current.frame.filter(parsed(conjunction(rest).sql)))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])

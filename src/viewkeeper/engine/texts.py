@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, conjunction, text
+from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.columns import parsed
 from viewkeeper.engine.maps import hidden
@@ -44,14 +44,6 @@ def whole_row(
     """The rest of a row as order keys, so that ties are broken the same way every time."""
     used = {*partition, *(key.attribute for key in order)}
     return [n.Order(a) for a in outputs if a not in used and not a.type.has_map()]
-
-
-def same_in_row(equality: n.Equality) -> Expression:
-    """An equality between columns of one row. Beside joins by <=>, Sail gets lost in a filter by <=>."""
-    if not equality.null_safe:
-        return same_text(equality)
-    left, right = equality.left, equality.right
-    return text("coalesce({} = {}, {} IS NULL AND {} IS NULL)", left, right, left, right)
 
 
 def same_text(equality: n.Equality) -> Expression:

@@ -10,7 +10,6 @@ Nothing is filtered twice: what went is in ∇p, what stayed in D.
 
 from __future__ import annotations
 
-from viewkeeper.algebra.rows import filter_rows, row_tuples
 from viewkeeper.recursion.change import Filtration, Step
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
@@ -34,7 +33,7 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
             if not reduced.count:
                 continue
             work.trace.note(work.trace.filtered, name, reduced.count)
-            provable, actual = _filtered(work, magic, name, reduced)
+            provable, actual = magic.parted(name, reduced)
             work.trace.filtrations.append(Filtration(name, reduced, provable, actual))
             disqualified[name].add(provable)
             if actual.count:
@@ -44,14 +43,3 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
         steps = work.following(work.before.rules, gone)
     work.trace.unbound = magic.calls.unbound
     work.trace.adornments = magic.calls.adornments
-
-
-def _filtered(work: Maintenance, magic: Magic, name: str, rows: Rows) -> tuple[Rows, Rows]:
-    """Rows that can still be derived, and those that cannot."""
-    holds = magic.holds(name, rows)
-    if isinstance(holds, Rows):
-        return holds, work.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
-    assert rows.table is not None
-    flags = [row in holds for row in row_tuples(rows.table)]
-    kept, lost = (filter_rows(rows.table, [flag is wanted for flag in flags]) for wanted in (True, False))
-    return work.space.on_driver(kept, rows.attributes), work.space.on_driver(lost, rows.attributes)

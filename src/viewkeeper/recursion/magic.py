@@ -105,6 +105,16 @@ class Magic:
             return {row for row in row_tuples(rows.table) if any(row in index for index in indexes if index)}
         return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
 
+    def parted(self, name: str, rows: Rows) -> tuple[Rows, Rows]:
+        """Rows that can be derived, and those that cannot."""
+        holds = self.holds(name, rows)
+        if isinstance(holds, Rows):
+            return holds, self.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
+        assert rows.table is not None
+        flags = [row in holds for row in row_tuples(rows.table)]
+        kept, lost = (filter_rows(rows.table, [flag is wanted for flag in flags]) for wanted in (True, False))
+        return self.space.on_driver(kept, rows.attributes), self.space.on_driver(lost, rows.attributes)
+
     def _not_covered(self, name: str, fewer: Bound, bound: Bound, calls: Rows) -> Rows:
         """The calls that no finished call with fewer bound columns covers."""
         if not fewer:

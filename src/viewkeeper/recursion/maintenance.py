@@ -21,12 +21,10 @@ from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import body
 from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Step, Trace
 from viewkeeper.recursion.evaluation import Outside, check_rounds, outside_in
-from viewkeeper.recursion.rows import Growing, Rows, Workspace, all_equal, renamed
+from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed, rest_of
 
 Recursive = Callable[[Lowering, Literal], n.Node]
 """Gives the rows of a recursive literal, under its attributes."""
-
-_OTHER = 9_100_000
 
 
 class Maintenance:
@@ -108,8 +106,7 @@ class Maintenance:
         kept = self.stored(lowering, literal)
         if not gone.count:
             return kept
-        others = tuple(Attribute(_OTHER + i, a.name, a.type) for i, a in enumerate(literal.attributes))
-        return n.Exists(kept, gone.node(lowering, others), all_equal(literal.attributes, others), negated=True)
+        return rest_of(kept, lambda others: gone.node(lowering, others))
 
     def now(self, lowering: Lowering, literal: Literal) -> n.Node:
         """A recursive relation as far as it is known in the state after."""

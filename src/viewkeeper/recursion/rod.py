@@ -28,7 +28,7 @@ from viewkeeper.recursion.bodies import made_equal
 from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Trace
 from viewkeeper.recursion.evaluation import outside_in
 from viewkeeper.recursion.magic import Magic
-from viewkeeper.recursion.rows import Growing, Rows, Workspace
+from viewkeeper.recursion.rows import Growing, Workspace
 
 
 class Rederivation:
@@ -95,7 +95,7 @@ class Rederivation:
             added[name] = Growing(self.space, predicate.attributes)
             removed[name] = Growing(self.space, predicate.attributes)
             for rows in inserted.parts():
-                added[name].add(self._not_before(name, rows))
+                added[name].add(self.magic.parted(name, rows)[1])
             for rows in deleted.parts():
                 removed[name].add(again.new_among(inserted.new_among(rows)))
             trace.note(trace.proposed, name, deleted.count + inserted.count)
@@ -107,13 +107,6 @@ class Rederivation:
         trace.unbound = self.magic.calls.unbound
         trace.adornments = self.magic.calls.adornments
         return Net(added, removed, trace)
-
-    def _not_before(self, name: str, rows: Rows) -> Rows:
-        """(E1): what is inserted and was not there."""
-        holds = self.magic.holds(name, rows)
-        if isinstance(holds, Rows):
-            return self.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
-        return self.space.without(rows, holds)
 
 
 def _changed(number: int, sign: int) -> str:

@@ -59,6 +59,12 @@ def all_equal(left: Sequence[Attribute], right: Sequence[Attribute]) -> tuple[Eq
     return tuple(Equality(a, b, null_safe=True) for a, b in zip(left, right, strict=True))
 
 
+def rest_of(left: n.Node, right: Callable[[tuple[Attribute, ...]], n.Node]) -> n.Node:
+    """The rows of one expression that another has not; `right` gives it under the attributes it is handed."""
+    others = tuple(Attribute(_OTHER + i, a.name, a.type) for i, a in enumerate(left.outputs))
+    return n.Exists(left, right(others), all_equal(left.outputs, others), negated=True)
+
+
 class Workspace:
     """Where a recursion is worked out: runs its queries and counts them."""
 
@@ -117,11 +123,9 @@ class Workspace:
             found = self.among(rows, build)
             if found.table is not None:
                 return self.without(rows, set(row_tuples(found.table)))
-        fresh = tuple(Attribute(_OTHER + i, a.name, a.type) for i, a in enumerate(rows.attributes))
 
         def remaining(lowering: Lowering) -> n.Node:
-            left, right = lowering.given(rows.lowered), renamed(build(lowering), fresh)
-            return n.Exists(left, right, all_equal(rows.attributes, fresh), negated=True)
+            return rest_of(lowering.given(rows.lowered), lambda others: renamed(build(lowering), others))
 
         return self.run(remaining, large=rows.table is None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -133,13 +134,14 @@ class _Changes:
 
     def facts(self) -> None:
         """Stores and deletes facts of tables."""
-        for clause in self.stored:
-            relation = self.tx.table(clause.heads[0].relation)
-            row = tuple(_constant(term) for term in clause.heads[0].arguments)
-            if clause.sign == "-":
-                rowwise.delete_rows(self.tx, relation, [row], "error")
+        together = itertools.groupby(self.stored, key=lambda clause: (clause.heads[0].relation, clause.sign == "-"))
+        for (name, is_gone), clauses in together:
+            relation = self.tx.table(name)
+            rows = [tuple(_constant(term) for term in clause.heads[0].arguments) for clause in clauses]
+            if is_gone:
+                rowwise.delete_rows(self.tx, relation, rows, "error")
             else:
-                rowwise.insert_rows(self.tx, relation, [row])
+                rowwise.insert_rows(self.tx, relation, rows)
 
     # rules ---------------------------------------------------------------------------------------
 

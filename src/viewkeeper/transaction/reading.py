@@ -10,6 +10,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -349,16 +350,23 @@ class CommonChanges:
     """The changes of joins that views of a transaction have in common, each worked out by the first that asks."""
 
     def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
-        self.sharing = Sharing(views)
+        self._views = list(views)
         self.wanted: dict[str, frozenset[str]] = {}  # with the relations that have changed
         self._once = OnceEach()
 
     def look(self, changed: Set[str], rows: Callable[[str], int]) -> None:
         """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows."""
+        if sum(map(rows, changed)) <= SHARED_FROM:
+            return
         for common in self.sharing.commons.values():
             mine = common.relations & changed
             if common.id not in self.wanted and sum(map(rows, mine)) > SHARED_FROM:
                 self.wanted[common.id] = frozenset(mine)
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """What the views have in common; looked for only when many rows change."""
+        return Sharing(self._views)
 
     def of(self, view: str) -> list[Common]:
         """The wanted joins that a view has."""

@@ -72,8 +72,11 @@ class Recursions:
 
     def rederived(self, engine: Engine, reader: Reader, node: n.Rederived) -> Net:
         """The net change of all relations of a recursion that is not stored."""
-        work = Rederivation(Workspace(engine, reader), node.recursion)
-        return self.once.get(("rederived", common_part(node.recursion)), lambda: work.work(node.changed))
+
+        def work() -> Net:
+            return Rederivation(Workspace(engine, reader), node.recursion).work(node.changed)
+
+        return self.once.get(("rederived", common_part(node.recursion)), work)
 
     def change(
         self, engine: Engine, reader: Reader, before: n.Fixpoint, after: n.Fixpoint, changed: Collection[str]
