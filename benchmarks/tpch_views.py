@@ -188,7 +188,7 @@ def measure(
     sizes: tuple[int, ...],
     *,
     together: bool,
-    alone: bool,
+    alone: list[str],
     anew_once: bool,
 ) -> dict[str, Any]:
     """Everything for one engine."""
@@ -200,7 +200,7 @@ def measure(
     if together:
         results["all"] = measure_set(bench, list(VIEWS), rounds, sizes, anew_once=anew_once)
         show(engine, "all seven", results["all"])
-    for name in VIEWS if alone else ():
+    for name in alone:
         tried = (*sizes, LARGE)
         results[name] = measure_set(bench, [name], max(3, rounds // 2), tried)
         show(engine, name, results[name])
@@ -225,6 +225,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--together-only", action="store_true", help="leave out the views one by one")
+    parser.add_argument("--view", action="append", choices=list(VIEWS), help="of the views one by one, only this")
     parser.add_argument("--alone-only", action="store_true", help="leave out all views together")
     parser.add_argument("--anew-once", action="store_true", help="all together, compute anew for one insertion only")
     parser.add_argument("--data", type=Path, default=None, help="where TPC-H files are or go")
@@ -238,9 +239,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="viewkeeper-bench-") as place:
             sizes = tuple(options.sizes)
             where = Path(place) / "lake"
-            parts = {"together": not options.alone_only, "alone": not options.together_only}
-            once = options.anew_once
-            results.append(measure(engine, data, where, options.rounds, sizes, anew_once=once, **parts))
+            alone = [] if options.together_only else options.view or list(VIEWS)
+            together, once = not options.alone_only, options.anew_once
+            results.append(
+                measure(engine, data, where, options.rounds, sizes, together=together, alone=alone, anew_once=once)
+            )
     if options.json:
         options.json.write_text(json.dumps({"scale": options.scale, "results": results}, indent=2) + "\n")
 
