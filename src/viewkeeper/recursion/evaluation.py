@@ -61,9 +61,9 @@ class Evaluation:
             self._waiting.setdefault(name, []).append(fresh)
         return fresh
 
-    def run(self) -> None:
-        """Applies the rules until nothing is added."""
-        while self._waiting or self._new_rules:
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Applies the rules until nothing is added, or until enough is known; then it can go on later."""
+        while (self._waiting or self._new_rules) and not until():
             self.rounds += 1
             check_rounds(self.rounds, self._predicates)
             added, self._waiting = self._waiting, {}

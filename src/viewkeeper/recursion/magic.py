@@ -12,7 +12,7 @@ fewer bound columns covers, costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -63,13 +63,14 @@ class Magic:
         self._made: set[tuple[str, Bound]] = set()
         self._numbers = Numbers(2_000_000)
         self._supplements = 0
+        self._instead: dict[tuple[str, Bound], Bound] = {}
 
     def prepare(self, name: str) -> None:
         """Writes the rules for tests of whole rows of a relation, and of all that these lead to; nothing is run."""
         self._make(name, tuple(range(len(self.predicates[name].attributes))))
 
-    def ask(self, name: str, bound: Bound, calls: Rows) -> list[str]:
-        """Makes all answers to some calls known; the relations that have them.
+    def ask(self, name: str, bound: Bound, calls: Rows, until: Callable[[], bool] = lambda: False) -> list[str]:
+        """Makes all answers to some calls known, or enough of them; the relations that have them.
 
         The columns of `calls` are the bound ones, in order.
         """
@@ -87,8 +88,8 @@ class Magic:
             self._make(name, bound)
             if bound:
                 self.evaluation.add(_magic(name, bound, width), calls)
-            self.evaluation.run()
             found.append(adorned(name, bound, width))
+        self.evaluation.run(until)
         return found
 
     def answers(self, lowering: Lowering, names: Sequence[str], attributes: Sequence[Attribute]) -> n.Node:
@@ -97,12 +98,28 @@ class Magic:
         return parts[0] if len(parts) == 1 else n.Union(tuple(parts), tuple(attributes))
 
     def holds(self, name: str, rows: Rows) -> set[tuple[Any, ...]] | Rows:
-        """Which of some rows can be derived: as tuples where they are on the driver."""
-        width = len(self.predicates[name].attributes)
-        names = self.ask(name, tuple(range(width)), rows)
-        indexes = [self.evaluation.known[one].index for one in names]
+        """Which of some rows can be derived: as tuples where they are on the driver.
+
+        The search ends as soon as all of them are found.
+        """
+        self.prepare(name)
+        bound: Bound = tuple(range(len(self.predicates[name].attributes)))
+        while (name, bound) in self._instead:
+            bound = self._instead[name, bound]
+        left = set(row_tuples(rows.table)) if rows.table is not None else set()
+        known = self.evaluation.known
+
+        def all_found() -> bool:
+            for own, grown in known.items():
+                if own.startswith(f"{name}^") and grown.index:
+                    left.difference_update(grown.index)
+            return rows.table is not None and not left
+
+        names = self.ask(name, bound, self._columns(rows, bound), all_found)
+        indexes = [known[one].index for one in names]
         if rows.table is not None and all(index is not None for index in indexes):
-            return {row for row in row_tuples(rows.table) if any(row in index for index in indexes if index)}
+            all_found()
+            return {row for row in row_tuples(rows.table) if row not in left}
         return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
 
     def parted(self, name: str, rows: Rows) -> tuple[Rows, Rows]:
@@ -114,6 +131,14 @@ class Magic:
         flags = [row in holds for row in row_tuples(rows.table)]
         kept, lost = (filter_rows(rows.table, [flag is wanted for flag in flags]) for wanted in (True, False))
         return self.space.on_driver(kept, rows.attributes), self.space.on_driver(lost, rows.attributes)
+
+    def _columns(self, rows: Rows, bound: Bound) -> Rows:
+        """The different values of some columns."""
+        if len(bound) == len(rows.attributes):
+            return rows
+        columns = tuple(rows.attributes[i] for i in bound)
+        pairs = tuple((a, column(a)) for a in columns)
+        return self.space.run(lambda lowering: n.Project(lowering.given(rows.lowered), pairs))
 
     def _not_covered(self, name: str, fewer: Bound, bound: Bound, calls: Rows) -> Rows:
         """The calls that no finished call with fewer bound columns covers."""
@@ -264,6 +289,14 @@ class Magic:
         name = _magic(literal.source, inner, len(literal.attributes))
         if len(part.before) == 1 and part.before[0].source == name and part.before[0].attributes == tuple(values):
             return
+        every = tuple(range(len(rule.columns)))
+        whole = _magic(rule.head, every, len(every))
+        if literal.source == rule.head and [one.source for one in part.before] == [whole]:
+            passed = [rule.columns[i].attribute for i in inner]
+            if [a in _reached(part.equalities, {v}) for a, v in zip(passed, values, strict=True)] == [True] * len(
+                inner
+            ):
+                self._instead[rule.head, every] = inner  # the same call with fewer columns is made anyway
         among = tuple(e for e in part.equalities if e.left in there and e.right in there)
         tests = tuple(c for c in part.conditions if not c.raises and set(c.attributes) <= there)
         columns = tuple(column(value) for value in values)

@@ -15,6 +15,7 @@ from sqlglot import exp
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column, text
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.prune import pruned
 
@@ -86,7 +87,24 @@ class Recursion:
     def fixpoint(self, shown: str, attributes: Sequence[Attribute]) -> n.Fixpoint:
         """The recursion, with the columns of the relation that is shown."""
         predicates = tuple(Predicate(name, marker.attributes) for name, marker in self.markers.items())
-        return n.Fixpoint(tuple(self.inputs), predicates, tuple(self.rules), shown, tuple(attributes), self.bag)
+        inputs, rules = self._once_each()
+        return n.Fixpoint(inputs, predicates, rules, shown, tuple(attributes), self.bag)
+
+    def _once_each(self) -> tuple[tuple[n.Node, ...], tuple[Rule, ...]]:
+        """The expressions outside, those that are equal only once, and the rules over them."""
+        kept: list[n.Node] = []
+        prints: dict[str, int] = {}
+        places: dict[int, int] = {}
+        for number, node in enumerate(self.inputs):
+            places[number] = prints.setdefault(fingerprint(node), len(kept))
+            if places[number] == len(kept):
+                kept.append(node)
+
+        def placed(literal: Literal) -> Literal:
+            return replace(literal, source=places[literal.source]) if isinstance(literal.source, int) else literal
+
+        rules = (replace(rule, body=tuple(placed(literal) for literal in rule.body)) for rule in self.rules)
+        return tuple(kept), tuple(rules)
 
     def _narrow(self, rule: Rule) -> Rule:
         """The rule with literals outside of the recursion that only have the columns it needs."""
