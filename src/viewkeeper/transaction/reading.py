@@ -99,7 +99,7 @@ class StateReader:
 
     def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         """The rows that a recursion shows."""
-        return self.recursions.rows(self.engine, self, node)
+        return self.recursions.rows(self.engine, self, node, binding)
 
     # what a plan asks for --------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.lowered import Lowered, Reader
+from viewkeeper.engine.lowered import Binding, Lowered, Reader, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion import dred, epf
 from viewkeeper.recursion.bag import change_bag, evaluate_bag
@@ -55,20 +56,45 @@ def common_part(node: n.Fixpoint) -> n.Fixpoint:
     return replace(node, shown="", attributes=(), stored=())
 
 
+class _Asked:
+    """Questions about a recursion in one state; one thread asks at a time."""
+
+    def __init__(self, space: Workspace, node: n.Fixpoint) -> None:
+        self.magic = Magic(space, node.predicates, node.rules, outside_of(node))
+        self.lock = threading.Lock()
+
+
 @dataclass
 class Recursions:
     """What was worked out of recursions, once for all relations that show one of theirs."""
 
     once: OnceEach
 
-    def rows(self, engine: Engine, reader: Reader, node: n.Fixpoint) -> Lowered:
-        """The rows of the relation that a recursion shows."""
+    def rows(self, engine: Engine, reader: Reader, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """The rows of the relation that a recursion shows: all, or at least those that a binding asks for."""
         space = Workspace(engine, reader)
         if node.bag:
             rounds = self.once.get(("bag", common_part(node)), lambda: evaluate_bag(space, node))
             return _together(engine, reader, rounds, node.outputs, weighted=False)
+        if binding is not None and all(a.type.arrow == binding.table[a.label].type for a in binding.columns):
+            return self._bound(space, node, binding)
         known = self.once.get(("set", common_part(node)), lambda: evaluate(space, node))
         return _lowered(engine, reader, known[node.shown], node.outputs)
+
+    def _bound(self, space: Workspace, node: n.Fixpoint, binding: Binding) -> Lowered:
+        """The rows that a binding asks for, derived from nothing but what they depend on."""
+        asked = self.once.get(("asked", common_part(node)), lambda: _Asked(space, node))
+        with asked.lock:
+            bound = tuple(i for i, a in enumerate(node.outputs) if a in binding.columns)
+            predicate = asked.magic.predicates[node.shown]
+            columns = tuple(predicate.attributes[i] for i in bound)
+            labels = [node.outputs[i].label for i in bound]
+            calls = distinct_rows(binding.table.select(labels)).rename_columns([a.label for a in columns])
+            names = asked.magic.ask(node.shown, bound, asked.magic.space.on_driver(calls, columns))
+            lowering = Lowering(space.engine, space.reader)
+            if not names:
+                return lowering.nothing(node.outputs)
+            return lowering.lower(asked.magic.answers(lowering, names, node.outputs))
 
     def rederived(self, engine: Engine, reader: Reader, node: n.Rederived) -> Net:
         """The net change of all relations of a recursion that is not stored."""
