@@ -185,6 +185,10 @@ class Database:
         current = self._current()
         return current.datalog(text) if current is not None else self._alone(lambda tx: tx.datalog(text))
 
+    def explain_datalog(self, text: str) -> str:
+        """What would become of the views that a program or a change of rules defines; nothing is kept of it."""
+        return "\n".join(self._tried(lambda tx: tx.datalog(text)))
+
     def datalog_query(self, text: str) -> Result:
         """Answers a question in Datalog, such as path(1, X): the different values of its variables.
 
@@ -277,9 +281,20 @@ class Database:
                 lines = self.explain(explain.name).splitlines()
             case syntax.Select():
                 lines = explain_select(self._store, explain.statement, text)
+            case syntax.AlterView() | syntax.CreateView() as redefinition:
+                lines = self._tried(lambda tx: tx.run(redefinition, text))
             case _:
                 lines = (self._current() or Transaction(self)).explain(explain.statement, text)
         return explained(lines)
+
+    def _tried(self, define: Callable[[Transaction], Result]) -> list[str]:
+        """What would become of the views that something defines; nothing is kept of it."""
+        tx = Transaction(self)
+        try:
+            define(tx)
+            return tx.definitions()
+        finally:
+            tx.rollback()
 
     # transactions --------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from viewkeeper.transaction.preview import preview
 from viewkeeper.transaction.queries import select_frame
 from viewkeeper.transaction.reach import Change as Explained
 from viewkeeper.transaction.reach import explain_change
+from viewkeeper.transaction.redefining import told
 from viewkeeper.transaction.result import Result
 from viewkeeper.transaction.transaction import Transaction as Gathered
 
@@ -126,6 +127,10 @@ class Transaction:
     def explain(self, change: Explained, text: str) -> list[str]:
         """The views that a change would reach, said without making it."""
         return explain_change(self._tx, change, text)
+
+    def definitions(self) -> list[str]:
+        """What becomes of the views that the transaction defines or redefines, said beforehand."""
+        return told(self._tx)
 
     def _surviving(self, action: Callable[[], T]) -> T:
         """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""

@@ -46,7 +46,7 @@ def test_rules_and_facts_share_a_transaction(db: vk.Database) -> None:
     assert tx.commit_info is not None
     weights = tx.commit_info.changes["path"].weights()
     assert weights == {("a", "b"): -1, ("a", "c"): -1, ("c", "d"): 1}
-    assert "its rules have changed" in tx.commit_info.report["path"].reason
+    assert "its definition is another: this rule" in tx.commit_info.report["path"].reason
     assert db.verify().equal
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from viewkeeper.datalog.graph import Arc, Sign, components, dependency_graph
@@ -21,25 +21,50 @@ class Stratum:
     is_recursive: bool
 
 
-def stratify(rules: Iterable[NormalRule]) -> tuple[Stratum, ...]:
-    """The strata of some rules, lowest first. Negation and aggregates must not stand in a cycle."""
+def stratify(rules: Iterable[NormalRule], together: Iterable[Sequence[str]] = ()) -> tuple[Stratum, ...]:
+    """The strata of some rules, lowest first. Negation and aggregates must not stand in a cycle.
+
+    Relations that are to stay `together` are one recursion even if they do not depend on each other.
+    """
     listed = tuple(rules)
+    groups = list(together)
     graph = dependency_graph(listed)
-    sources: dict[str, list[str]] = {name: [] for name in graph.relations}
+    relations = tuple(dict.fromkeys((*graph.relations, *(name for group in groups for name in group))))
+    sources: dict[str, list[str]] = {name: [] for name in relations}
     for arc in graph.arcs:
         sources[arc.target].append(arc.source)
-    order = {name: number for number, name in enumerate(graph.relations)}
-    found = [tuple(sorted(part, key=order.__getitem__)) for part in components(graph.relations, sources)]
+    for group in groups:
+        for name, following in zip(group, (*group[1:], group[0]), strict=True):
+            sources[following].append(name)
+    order = {name: number for number, name in enumerate(relations)}
+    found = [tuple(sorted(part, key=order.__getitem__)) for part in components(relations, sources)]
     level = {name: number for number, part in enumerate(found) for name in part}
     inside = [arc for arc in graph.arcs if level[arc.source] == level[arc.target]]
     for arc in inside:
         if arc.sign is not Sign.POSITIVE:
             raise _unstratified(arc, inside, found[level[arc.source]])
-    recursive = {level[arc.target] for arc in inside}
+    recursive = {level[arc.target] for arc in inside} | {level[name] for group in groups for name in group}
     by_level: list[list[NormalRule]] = [[] for _ in found]
     for rule in listed:
         by_level[level[rule.head.relation]].append(rule)
     return tuple(Stratum(part, tuple(by_level[number]), number in recursive) for number, part in enumerate(found))
+
+
+def stratify_like(rules: Iterable[NormalRule], before: Iterable[Sequence[str]]) -> tuple[Stratum, ...]:
+    """The strata of some rules; relations that were one recursion `before` stay one, as far as that is possible."""
+    listed = tuple(rules)
+    alone = stratify(listed)
+    kept: list[Sequence[str]] = []
+    for group in before:
+        if len(group) > 1 and any(set(group) <= set(stratum.relations) for stratum in alone):
+            continue  # they still depend on each other
+        try:
+            tried = stratify(listed, [*kept, group])
+        except DatalogError:
+            continue  # one negates another now
+        if any(set(stratum.relations) == set(group) for stratum in tried):
+            kept.append(group)
+    return stratify(listed, kept) if kept else alone
 
 
 def _unstratified(arc: Arc, inside: list[Arc], part: tuple[str, ...]) -> DatalogError:

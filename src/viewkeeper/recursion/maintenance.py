@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.rules import Literal, Rule
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
@@ -46,7 +46,7 @@ class Maintenance:
 
     def work(self, remove: Callable[[Maintenance, list[Step]], None]) -> Net:
         """The net change, with a strategy for what goes."""
-        gone, come = _differing(self.before, self.after)
+        gone, come = differing(self.before, self.after)
         remove(self, self.outer_before.steps(self.before.rules, REMOVED) + [Step(rule) for rule in gone])
         self._add(self.outer_after.steps(self.after.rules, ADDED) + [Step(rule) for rule in come])
         for name in self.predicates:
@@ -135,7 +135,7 @@ class Maintenance:
             steps = self.following(self.after.rules, came)
 
 
-def _differing(before: n.Fixpoint, after: n.Fixpoint) -> tuple[list[Rule], list[Rule]]:
+def differing(before: n.Fixpoint, after: n.Fixpoint) -> tuple[list[Rule], list[Rule]]:
     """The rules that only one of two recursions has."""
     if before is after:
         return [], []
@@ -151,5 +151,6 @@ def _form(node: n.Fixpoint, rule: Rule) -> str:
         replace(literal, source=places[literal.source]) if isinstance(literal.source, int) else literal
         for literal in rule.body
     )
-    alone = n.Fixpoint(tuple(node.inputs[i] for i in numbers), (), (replace(rule, body=body),), rule.head, ())
-    return fingerprint(alone)
+    apart = Numbers(n.highest(node) + 1)
+    inputs = tuple(n.fresh(node.inputs[i], apart)[0] for i in numbers)
+    return fingerprint(n.Fixpoint(inputs, (), (replace(rule, body=body),), rule.head, ()))

@@ -89,18 +89,21 @@ class Select:
     epoch: int | None
 
 
+Explained: TypeAlias = Select | Insert | Update | Delete | Merge | AlterView | CreateView
+
+
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN VIEW name | query | change.
+    """EXPLAIN VIEW name | query | change | another definition.
 
-    `what` is 'view', 'select', 'insert', 'update', 'delete' or 'merge'. For a view there is its name, else the text
-    of the statement and the statement itself.
+    `what` is 'view', 'select', 'insert', 'update', 'delete', 'merge', 'alterview' or 'createview'. For a view there is
+    its name, else the text of the statement and the statement itself.
     """
 
     what: str
     name: str | None = None
     text: str | None = None
-    statement: Select | Insert | Update | Delete | Merge | None = None
+    statement: Explained | None = None
 
 
 Parsed: TypeAlias = (
@@ -192,10 +195,13 @@ def _explain(cursor: Cursor) -> Explain:
     if reader is None:
         raise cursor.error(
             "EXPLAIN does not know this",
-            hint="use EXPLAIN VIEW name, EXPLAIN SELECT ..., or EXPLAIN INSERT | UPDATE | DELETE | MERGE ...",
+            hint="use EXPLAIN VIEW name, EXPLAIN SELECT ..., EXPLAIN INSERT | UPDATE | DELETE | MERGE ..., "
+            "or EXPLAIN ALTER VIEW name AS ...",
         )
     inner = Statement(cursor.statement.text, cursor.tokens[cursor.index :])
     statement = reader(Cursor(inner))
+    if isinstance(statement, CreateTable):
+        raise cursor.error("EXPLAIN CREATE TABLE has nothing to say", hint="run it")
     return Explain(type(statement).__name__.lower(), text=inner.sql, statement=statement)
 
 
@@ -246,7 +252,7 @@ def _alter(cursor: Cursor) -> AlterView:
     return read_alter_view(cursor)
 
 
-_EXPLAINED: dict[str, Callable[[Cursor], Select | Insert | Update | Delete | Merge]] = {
+_EXPLAINED: dict[str, Callable[[Cursor], Explained | CreateTable]] = {
     "INSERT": read_insert,
     "UPDATE": read_update,
     "DELETE": read_delete,
@@ -257,13 +263,13 @@ _EXPLAINED: dict[str, Callable[[Cursor], Select | Insert | Update | Delete | Mer
     "FROM": _select,
     "(": _select,
     "TABLE": _select,
+    "CREATE": _create,
+    "ALTER": _alter,
 }
 
 _READERS: dict[str, Callable[[Cursor], Parsed]] = {
     **_EXPLAINED,
     "TRUNCATE": read_truncate,
-    "CREATE": _create,
-    "ALTER": _alter,
     "DROP": _drop,
     "REFRESH": read_refresh,
     "EXPLAIN": _explain,

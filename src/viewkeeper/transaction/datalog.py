@@ -13,6 +13,7 @@ from viewkeeper.algebra.serial import to_json
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.safety import Checked, check
 from viewkeeper.datalog.sameness import canonical
+from viewkeeper.datalog.strata import Stratum
 from viewkeeper.datalog.syntax import Clause
 from viewkeeper.datalog.terms import Boolean, Number, Real, Term, Text
 from viewkeeper.errors import AlreadyExists, DatalogError
@@ -21,7 +22,7 @@ from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, De
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction import rowwise
 from viewkeeper.transaction.made import Made
-from viewkeeper.transaction.programs import DATALOG, Program, clauses_of, strata_of
+from viewkeeper.transaction.programs import DATALOG, Program, clauses_of, normal, strata_of
 from viewkeeper.transaction.transaction import Transaction, already_exists
 from viewkeeper.transaction.views import create_made, redefine, reread
 
@@ -154,7 +155,7 @@ class _Changes:
         program = Program(self.tx, schemas)
         made: dict[str, Made] = {}
         wanted = self._touched()
-        for stratum in strata_of(every.values()):
+        for stratum in strata_of(self.tx, every.values()):
             if not stratum.rules or not set(stratum.relations) & wanted:
                 continue
             for name, one in program.made(stratum).items():
@@ -166,14 +167,14 @@ class _Changes:
                     program.coming[name] = Query(one.node, one.names)
         for name in self.after:
             if not self.after[name]:
-                made[name] = _empty(schemas[name])
+                made.setdefault(name, _empty(schemas[name]))
                 self.remarks.append(f"{name} has no rules left: it is empty")
         self._redefine(made, every)
 
     def _touched(self) -> set[str]:
         """The relations whose rules have changed, and those that were in a recursion with one."""
         found = set(self.after)
-        for stratum in strata_of(self.there.values()):
+        for stratum in strata_of(self.tx, self.there.values()):
             if found & set(stratum.relations):
                 found |= set(stratum.relations)
         return found
@@ -202,10 +203,26 @@ class _Changes:
             assert relation.definition is not None
             one, text = made[name], _text(every[name])
             definition = replace(relation.definition, sql=text, query=to_json(one.node), uses=one.uses)
-            redefine(self.tx, relation, definition, one)
+            if isinstance(one.node, n.Fixpoint) and not any(r.kind == VIEW for r in relations.values()):
+                self._note_former(relation, one.node)
+            redefine(self.tx, relation, definition, one, [other.id for other in relations.values()])
         for relation in relations.values():
             if relation.kind == VIEW:
                 reread(self.tx, relation.id)
+
+    def _note_former(self, relation: Relation, now: n.Fixpoint) -> None:
+        """A relation that was not recursive and is: what it was before, written like a recursion, to be followed."""
+        assert relation.definition is not None
+        alone = [predicate.name for predicate in now.predicates] == [relation.name]
+        was_recursive = isinstance(relation.definition.as_written, n.Fixpoint)
+        if not alone or was_recursive or relation.id in self.tx.defined or relation.id in self.tx.created:
+            return
+        if any(definition.kind == VIEW for definition in self.tx.defined.values()):
+            return  # the rules from before would be read with virtual relations as they are now
+        rules = tuple(normal([self.there[relation.name]]))
+        schemas = {relation.name: relation.schema}
+        made = Program(self.tx, schemas).made(Stratum((relation.name,), rules, is_recursive=True))
+        self.tx.formerly[relation.id] = made[relation.name].node
 
 
 def _text(clauses: Sequence[Clause]) -> str:

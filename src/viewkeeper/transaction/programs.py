@@ -13,7 +13,7 @@ from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.datalog.normal import NormalRule, normalise
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.selects import Relations, selects
-from viewkeeper.datalog.strata import Stratum, stratify
+from viewkeeper.datalog.strata import Stratum, stratify_like
 from viewkeeper.datalog.syntax import Atom, Clause
 from viewkeeper.datalog.wording import where
 from viewkeeper.engine.typer import EngineTyper
@@ -22,6 +22,7 @@ from viewkeeper.sql.context import Context
 from viewkeeper.sql.finish import finished
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.recursive import Recursion
+from viewkeeper.store.definition import MATERIALIZED
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.made import Made, Names, define
 from viewkeeper.transaction.transaction import Transaction
@@ -41,9 +42,17 @@ def clauses_of(tx: Transaction) -> dict[str, tuple[Clause, ...]]:
     return {r.name: _clauses(r.definition.sql) for r in there if r.definition is not None}
 
 
-def strata_of(clauses: Iterable[Iterable[Clause]]) -> tuple[Stratum, ...]:
-    """The strata of some rules."""
-    return stratify(rule for listed in clauses for clause in listed for rule in normalise(clause))
+def strata_of(tx: Transaction, clauses: Iterable[Iterable[Clause]]) -> tuple[Stratum, ...]:
+    """The strata of some rules. What is stored as one recursion stays one, so that it follows a change of its rules."""
+    there = (r.definition for r in tx.alive() if r.kind == MATERIALIZED and r.definition is not None)
+    nodes = [definition.as_written for definition in there if definition.language == DATALOG]
+    stored = {tuple(p.name for p in node.predicates) for node in nodes if isinstance(node, n.Fixpoint)}
+    return stratify_like(normal(clauses), sorted(stored))
+
+
+def normal(clauses: Iterable[Iterable[Clause]]) -> list[NormalRule]:
+    """Rules in normal form."""
+    return [rule for listed in clauses for clause in listed for rule in normalise(clause)]
 
 
 def made_again(tx: Transaction, relation: Relation) -> Made:
@@ -52,7 +61,7 @@ def made_again(tx: Transaction, relation: Relation) -> Made:
     assert definition is not None
     if definition.language != DATALOG:
         return define(tx, definition.sql, definition.sql, definition.names, relation.name)
-    stratum = next(s for s in strata_of(clauses_of(tx).values()) if relation.name in s.relations)
+    stratum = next(s for s in strata_of(tx, clauses_of(tx).values()) if relation.name in s.relations)
     program = Program(tx, {relation.name: relation.schema})
     return program.made(stratum)[relation.name]
 

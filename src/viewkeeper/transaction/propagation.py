@@ -40,6 +40,7 @@ from viewkeeper.transaction.layout import decide, looked_up_by, pending_rows, re
 from viewkeeper.transaction.once import OnceEach
 from viewkeeper.transaction.reading import CommonChanges, Fetched, StateReader, Work, schema_of
 from viewkeeper.transaction.recursive import Recursions, bag_change, signed
+from viewkeeper.transaction.redefining import Compared, compared, former_node
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
 NOT_REACHED = Choice("none", "no changed row can reach it")
@@ -125,7 +126,7 @@ def _reaches(stored: dict[str, set[str]], key: str, reached: set[str]) -> bool:
 
 def has_views(tx: Transaction) -> bool:
     """Whether the transaction may change a stored view."""
-    return bool(affected(tx, {*tx.changed, *tx.unfilled, *tx.refreshing, *tx.ruled}))
+    return bool(affected(tx, {*tx.changed, *tx.unfilled, *tx.refreshing, *tx.redefined}))
 
 
 def late(tx: Transaction, at: float) -> set[str]:
@@ -148,7 +149,7 @@ def propagate(tx: Transaction) -> list[Maintained]:
     if changed:
         tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
-    order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing, *tx.ruled})
+    order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing, *tx.redefined})
     total, reached = sum(len(level) for level in order), 0
     kept = [(relation, maintained_node(relation)) for level in order for relation in level]
     together = _Together(
@@ -224,7 +225,7 @@ def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, rel
         if not newer | (read & changed):
             return Maintained(relation, "none", "nothing it reads has changed", Work(), 0.0)
         return maintain(tx, relation, node, newer | (read & changed), StateReader.of(tx, since))
-    if not read & changed and relation.id not in tx.ruled:
+    if not read & changed and relation.id not in tx.redefined:
         return None
     reader = StateReader.of(tx)
     reader.fetched, reader.common, reader.recursions = together.fetched, together.common, together.recursions
@@ -235,7 +236,10 @@ def _fill(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader
     """The first contents of a view, or those under its new definition."""
     began = time.perf_counter()
     recompute(tx, relation, node, reader)
-    return Maintained(relation, "full", "its definition is new", reader.work, time.perf_counter() - began)
+    reason = "its definition is new"
+    if relation.id in tx.state.relations:
+        reason = f"its definition is another: {compared(tx, relation).told}"
+    return Maintained(relation, "full", reason, reader.work, time.perf_counter() - began)
 
 
 def maintain(
@@ -244,18 +248,22 @@ def maintain(
     """Brings one stored view up to date: by change, or by computing it anew, as the plan chooses."""
     began = time.perf_counter()
     reader.own = relation.id
-    choice = decide(reader, relation, changed, refresh_of(relation, tx.alive()))
+    how = compared(tx, relation) if relation.id in tx.redefined else None
+    choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.alive()))
     try:
         if choice.strategy == "full":
             recompute(tx, relation, node, reader)
         else:
-            choice = by_change(tx, relation, node, changed, reader, choice)
+            change_of = functools.partial(_change_of, how, node, changed, reader)
+            choice = by_change(tx, relation, node, changed, change_of, reader, choice)
     except ViewkeeperError as problem:
         if problem.detail is None:
             problem.detail = f"while keeping {known_as(tx.alive(), relation)} true"
         raise
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
+    if relation.kind == AUXILIARY and how is not None:
+        notes.insert(0, f"what is kept for it is another: {how.told}")
     if relation.kind == AUXILIARY and choice.weighed:
         did = "was computed anew" if choice.strategy == "full" else "followed the change"
         notes.insert(0, f"what is kept for it {did}: {choice.reason}")
@@ -264,6 +272,13 @@ def maintain(
             names = sorted({known_as(tx.alive(), tx.by_id(key)) for key in common.users})
             notes.append(f"the change of {common} was worked out once for {', '.join(names)}")
     return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes))
+
+
+def _redefined(how: Compared, changed: Collection[str]) -> Choice:
+    """A definition that has changed is followed, unless rows that came or went with it stand against that."""
+    reason = f"its definition is another: {how.told}"
+    against = how.redefinition.cannot_follow(changed) if how.redefinition is not None else None
+    return Choice("full", f"{reason}; {against}") if against else Choice("incremental", reason)
 
 
 def known_as(everything: Iterable[Relation], relation: Relation) -> str:
@@ -278,17 +293,23 @@ def known_as(everything: Iterable[Relation], relation: Relation) -> str:
 
 
 def by_change(
-    tx: Transaction, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader, choice: Choice
+    tx: Transaction,
+    relation: Relation,
+    node: n.Node,
+    changed: Collection[str],
+    change_of: Callable[[bool], n.Node | None],
+    reader: StateReader,
+    choice: Choice,
 ) -> Choice:
-    """δV, joined to the transaction."""
+    """δV, joined to the transaction. `change_of` gives δ of the expression, or of what stands below its top."""
     lowering = Lowering(tx.store.engine, reader)
     if isinstance(node, n.Aggregate):
-        return _group_by(tx, relation, node, _change_of(node.input, changed, reader), lowering, choice)
+        return _group_by(tx, relation, node, change_of(True), lowering, choice)
     if isinstance(node, n.Fixpoint):
         return _recursion(tx, relation, node, changed, reader, choice)
     if isinstance(node, n.Top) and relation.kind == AUXILIARY:
-        return _prefix(tx, relation, node, _change_of(node.input, changed, reader), lowering, choice)
-    change = _change_of(node, changed, reader)
+        return _prefix(tx, relation, node, change_of(True), lowering, choice)
+    change = change_of(False)
     lowered = lowering.lower(change) if change is not None else None
     if lowered is None or lowered.empty:
         return NOT_REACHED
@@ -296,8 +317,17 @@ def by_change(
     return choice
 
 
-def _change_of(node: n.Node, changed: Collection[str], reader: StateReader) -> n.Node | None:
-    """δ of an expression, with the changes of joins that other views have as well worked out once for all."""
+def _change_of(
+    how: Compared | None, node: n.Node, changed: Collection[str], reader: StateReader, below: bool
+) -> n.Node | None:
+    """δ of an expression, or of what is below its top node; from another one if it was redefined.
+
+    The changes of joins that other views have as well are worked out once for all.
+    """
+    if how is not None and how.redefinition is not None:
+        whole = how.redefinition.node
+        return how.redefinition.change(whole.inputs[0] if below else whole, changed)
+    node = node.inputs[0] if below else node
     if reader.common is None or not reader.common.wanted:
         return differentiate(node, changed)
     return reader.common.sharing.change(node, changed, reader.common.wanted)
@@ -360,12 +390,11 @@ def _recursion(
         return choice
     stored = node.stored or ((node.shown, own),)
     node = replace(node, stored=tuple((name, replace(scan, state=n.OLD)) for name, scan in stored))
-    before = maintained_node(tx.state.relations[relation.id]) if relation.id in tx.ruled else node
+    before = former_node(tx, relation) if relation.id in tx.redefined else node
     assert isinstance(before, n.Fixpoint)
     net, how = reader.recursions.change(engine, reader, before, node, changed)
     _join_change(tx, relation, signed(engine, reader, net, node.shown, node.outputs), check=True)
-    ruled = "its rules have changed; " if relation.id in tx.ruled else ""
-    return replace(choice, note=f"{ruled}{how.name}: {net.trace}")
+    return replace(choice, note=f"{how.name}: {net.trace}")
 
 
 # anew ---------------------------------------------------------------------------------------------

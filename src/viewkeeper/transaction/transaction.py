@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.cast import cast_table
+from viewkeeper.algebra.nodes import Node
 from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote, spelled
@@ -71,7 +72,8 @@ class Transaction:
         self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
         self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
         self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
-        self.ruled: set[str] = set()  # stored recursions whose rules have changed, to be followed like any change
+        self.redefined: set[str] = set()  # stored views whose definition has changed, which they follow like any change
+        self.formerly: dict[str, Node] = {}  # what redefined views held, where it is written otherwise than it was
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
@@ -160,7 +162,7 @@ class Transaction:
         """Drops a relation; what this transaction did to it before does not matter any more."""
         self.pending.pop(relation.id, None)
         self.defined.pop(relation.id, None)
-        self.ruled.discard(relation.id)
+        self.redefined.discard(relation.id)
         self.refreshed.pop(relation.id, None)
         if relation.id in self.created:
             del self.created[relation.id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
@@ -26,6 +26,7 @@ from viewkeeper.store.state import Relation, State
 from viewkeeper.transaction.made import Made, define
 from viewkeeper.transaction.programs import made_again
 from viewkeeper.transaction.propagation import maintained_node
+from viewkeeper.transaction.redefining import compare, compared
 from viewkeeper.transaction.transaction import Transaction, already_exists, wrong_kind
 
 _UNSTEADY = """
@@ -131,15 +132,30 @@ def _stored(tx: Transaction, relation: Relation) -> Relation:
     return relation
 
 
-def _laid_out(tx: Transaction, definition: Definition, node: n.Node) -> Definition:
-    """The definition with its query over auxiliary relations; those that are not there yet are made."""
+def _laid_out(
+    tx: Transaction, definition: Definition, node: n.Node, former: Relation | None = None, others: Collection[str] = ()
+) -> Definition:
+    """The definition with its query over auxiliary relations; those that are not there yet are made.
+
+    Where it replaces the one of a `former` relation, auxiliary relations that only this and the `others`, which are
+    given new definitions with it, use are redefined too, if they can follow that.
+    """
     if not _keeps_more(definition):
         # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
         alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
         return replace(definition, stored=None if definition.kind == VIEW else to_json(alone), hidden=())
     parts = split(node, _new_id, _sorted_by(lambda key: {**tx.state.relations, **tx.created}.get(key)))
-    hidden = _auxiliaries(tx, parts, definition.on)
+    free = [] if former is None or definition.is_demand else _free(tx, former, others)
+    hidden = _auxiliaries(tx, parts, definition.on, free)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
+
+
+def _free(tx: Transaction, former: Relation, others: Collection[str]) -> list[Relation]:
+    """The auxiliary relations of a view that may be given another definition with it."""
+    assert former.definition is not None
+    mine = {former.id, *others}
+    kept = [tx.by_id(key) for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
+    return [r for r in kept if {user.id for user in tx.dependents(r.id) if user.kind != AUXILIARY} <= mine]
 
 
 def _new_id() -> str:
@@ -152,12 +168,15 @@ def _keeps_more(definition: Definition) -> bool:
     return wanted and definition.refresh != "full"
 
 
-def _renamed(node: n.Node, ids: dict[str, str]) -> n.Node:
+def _renamed(node: n.Node, ids: Mapping[str, str]) -> n.Node:
     """The expression with scans of planned auxiliary relations turned to those that are really there."""
 
     def turn(part: n.Node) -> n.Node:
         if isinstance(part, n.Scan) and part.relation in ids:
             return replace(part, relation=ids[part.relation])
+        if isinstance(part, n.Fixpoint) and part.stored:
+            held = ((name, replace(scan, relation=ids.get(scan.relation, scan.relation))) for name, scan in part.stored)
+            return replace(part, stored=tuple(held))
         return part
 
     return n.transform(node, turn)
@@ -176,23 +195,33 @@ def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan]
     return first_column
 
 
-def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
+def _auxiliaries(tx: Transaction, parts: Split, on: str, free: list[Relation]) -> dict[str, str]:
     """Makes the auxiliary relations of a view, or finds equal ones; the planned id and the real one of each.
 
-    Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh.
+    Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh. `free` ones
+    are given the place of one that is like them.
     """
     shared = [r for r in tx.alive() if r.kind == AUXILIARY and r.definition is not None and not r.definition.is_demand]
     there = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
     ids: dict[str, str] = {}
     for part in parts.auxiliaries:
+        key = part.scan.relation
         node = _renamed(part.node, ids)
         print_ = fingerprint(node)
         if print_ in there:
-            ids[part.scan.relation] = there[print_].id
+            ids[key] = there[print_].id
             continue
-        key = part.scan.relation
         schema = Schema(tuple(Column(name, a.type) for name, a in zip(part.columns, node.outputs, strict=True)))
         uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
+        again = _again(tx, free, node, schema, ids)
+        if again is not None:
+            free.remove(again)
+            ids[key] = again.id
+            definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(_renamed(node, ids)), uses=uses)
+            tx.defined[again.id] = definition
+            tx.redefined.add(again.id)
+            there[print_] = tx.by_id(again.id)
+            continue
         definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
         relation = Relation(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
@@ -200,6 +229,32 @@ def _auxiliaries(tx: Transaction, parts: Split, on: str) -> dict[str, str]:
         there[print_] = relation
         ids[key] = key
     return ids
+
+
+def _again(
+    tx: Transaction, free: Sequence[Relation], node: n.Node, schema: Schema, ids: dict[str, str]
+) -> Relation | None:
+    """An auxiliary relation that can follow the change from what it holds to an expression.
+
+    If those of a recursion can, their ids are noted: all of them refer to each other.
+    """
+    for relation in free:
+        former = tx.state.relations[relation.id]
+        if former.schema != schema:
+            continue
+        before = maintained_node(former)
+        noted = dict(ids)
+        if isinstance(node, n.Fixpoint) and isinstance(before, n.Fixpoint):
+            if before.shown != node.shown:
+                continue
+            held = {name: scan.relation for name, scan in before.stored}
+            if not set(held.values()) <= {*(other.id for other in free), *ids.values()}:
+                continue
+            noted |= {scan.relation: held[name] for name, scan in node.stored if name in held}
+        if compare(before, _renamed(node, noted)).follows:
+            ids.update(noted)
+            return relation
+    return None
 
 
 # replacing ----------------------------------------------------------------------------------------
@@ -245,66 +300,51 @@ def _replace(tx: Transaction, relation: Relation, definition: Definition, made: 
             place=place_of_name(relation.name, whole),
             hint="keep names and types of its columns, or drop those first",
         )
-    before = _hidden(relation)
-    if not same:
+    if same:
+        redefine(tx, relation, definition, made)
+        if definition.kind == VIEW:
+            reread(tx, relation.id)
+    else:
         tx.drop(relation)
         create_made(tx, relation.name, definition, made)
-    else:
-        _redefine(tx, relation.id, definition, made)
-    _drop_unused(tx, before)
+        _drop_unused(tx, _hidden(relation))
 
 
-def _redefine(tx: Transaction, key: str, definition: Definition, made: Made) -> None:
-    """The same relation under another definition; a stored one is filled anew, over a virtual one all is read again."""
-    tx.defined[key] = _laid_out(tx, definition, made.node)
-    if definition.kind == VIEW:
-        reread(tx, key)
-    else:
-        _brought_along(tx, key)
+def redefine(
+    tx: Transaction, relation: Relation, definition: Definition, made: Made, others: Collection[str] = ()
+) -> None:
+    """Gives a view another definition with the same columns; what reads it is not looked at.
 
-
-def redefine(tx: Transaction, relation: Relation, definition: Definition, made: Made) -> None:
-    """Gives a view another definition with the same columns; what reads it is not looked at."""
+    A stored one follows that like any change if it can; else it is filled anew. `others` are redefined with it.
+    """
     if _reaches(tx, made.uses, relation.id):
         raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
     before = _hidden(relation)
-    tx.defined[relation.id] = _laid_out(tx, definition, made.node)
+    tx.defined[relation.id] = _laid_out(tx, definition, made.node, relation, others)
     if definition.kind != VIEW:
         _brought_along(tx, relation.id)
     _drop_unused(tx, before)
 
 
 def _brought_along(tx: Transaction, key: str) -> None:
-    """A stored view under another definition: a recursion follows the change of its rules, others are filled anew."""
-    tx.ruled.discard(key)
-    if _follows_rules(tx, key):
-        tx.ruled.add(key)
+    tx.redefined.discard(key)
+    new = key not in tx.state.relations or key in tx.unfilled
+    if not new and compared(tx, tx.by_id(key)).follows:
+        tx.redefined.add(key)
     else:
         _stored(tx, tx.by_id(key))
 
 
-def _follows_rules(tx: Transaction, key: str) -> bool:
-    """Whether a relation is a recursion of its own, stored, before and after its rules have changed."""
-    if key not in tx.state.relations or key in tx.unfilled:
-        return False
-    old, new = tx.state.relations[key].definition, tx.by_id(key).definition
-    assert old is not None
-    assert new is not None
-    if new.kind != MATERIALIZED or new.is_demand or new.refresh == "full":
-        return False
-    nodes = (old.maintained, new.maintained)
-    return all(isinstance(node, n.Fixpoint) and not node.bag and not node.stored for node in nodes)
-
-
 def reread(tx: Transaction, key: str) -> None:
-    """Stored views over a virtual view that was replaced are read again, under its new definition."""
-    for user in tx.dependents(key):
+    """Views over a virtual view that was replaced are read again, under its new definition."""
+    users = tx.dependents(key)
+    for user in users:
         assert user.definition is not None
         made = made_again(tx, user)
         definition = replace(user.definition, query=to_json(made.node), uses=made.uses)
-        before = _hidden(user)
-        _redefine(tx, user.id, definition, made)
-        _drop_unused(tx, before)
+        redefine(tx, user, definition, made, [other.id for other in users])
+        if definition.kind == VIEW:
+            reread(tx, user.id)
 
 
 def _reaches(tx: Transaction, uses: tuple[str, ...], key: str) -> bool:

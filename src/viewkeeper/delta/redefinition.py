@@ -1,0 +1,307 @@
+"""A definition that is replaced by another: the change from E0 in the state before to E1 in the state after.
+
+Where the two differ, a relation is imagined that was X0 and is X1; all that stands above it is differentiated as ever,
+with that relation among those that have changed:
+
+    δ(⊎ branches)   branches in both: δb        only after: + b@new         only before: − b@old
+    δ(σp0 → σp1)    δ(σp0∧p1(S)) ⊎ σp1∧¬p0(S@new) − σp0∧¬p1(S@old)         ¬p: p is false or NULL
+
+A difference of any other kind is not followed: the whole is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column, conjunction, text
+from viewkeeper.algebra.printing import title
+from viewkeeper.algebra.serial import fingerprint
+from viewkeeper.delta.compile import differentiate
+
+
+class OtherwiseMade(Exception):
+    """Two expressions that differ in more than branches of a union and conditions; the message says where."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place where two expressions differ: X0 and X1, what of X is the same, and what only one has."""
+
+    before: n.Node
+    after: n.Node
+    both: tuple[n.Node, ...]
+    gone: tuple[n.Node, ...]
+    come: tuple[n.Node, ...]
+    told: str
+    raises: bool = False
+
+    def change(self, changed: Collection[str], outputs: tuple[Attribute, ...]) -> n.Node:
+        """X1@new − X0@old, net."""
+        kept = (differentiate(part, changed) for part in self.both)
+        terms: list[n.Node] = [term for term in kept if term is not None]
+        terms += [n.Negate(n.Negate(n.at(part, n.NEW))) for part in self.come]
+        terms += [n.Negate(n.at(part, n.OLD)) for part in self.gone]
+        return n.Once(n.Net(n.Union(tuple(terms), outputs)))
+
+
+@dataclass
+class Redefinition:
+    """The new expression with imagined relations in the places where it differs from the old one."""
+
+    node: n.Node
+    places: dict[str, Place] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "; ".join(place.told for place in self.places.values())
+
+    def cannot_follow(self, changed: Collection[str]) -> str | None:
+        """Why this cannot be followed together with changes of some relations; None if it can."""
+        for place in self.places.values():
+            read = {scan.relation for part in (place.before, place.after) for scan in n.scans(part)}
+            if place.raises and read & set(changed):
+                return "a condition that changed may fail for rows that came or went with it"
+        return None
+
+    def change(self, node: n.Node, changed: Collection[str]) -> n.Node | None:
+        """δ of this expression or a part of it, when some relations have changed as well."""
+        numbers = Numbers(n.highest(node) + 500_000)
+        found = differentiate(node, {*changed, *self.places})
+        if found is None:
+            return None
+        changes: dict[str, n.Node] = {}
+
+        def put_back(part: n.Node) -> n.Node:
+            if not isinstance(part, n.Scan) or part.relation not in self.places:
+                return part
+            place = self.places[part.relation]
+            if part.state == n.CHANGE:
+                if part.relation not in changes:
+                    outputs = tuple(numbers.like(a) for a in place.after.outputs)
+                    changes[part.relation] = place.change(changed, outputs)
+                whole = changes[part.relation]
+            else:
+                whole, _ = n.fresh(place.before if part.state == n.OLD else place.after, numbers)
+                whole = n.at(whole, part.state)
+            pairs = zip(part.attributes, whole.outputs, strict=True)
+            return n.Project(whole, tuple((a, column(below)) for a, below in pairs))
+
+        return n.transform(found, put_back)
+
+
+def redefined(before: n.Node, after: n.Node) -> Redefinition:
+    """How one expression differs from another, as far as that can be followed; else OtherwiseMade is raised."""
+    result = Redefinition(after)
+    numbers = Numbers(max(n.highest(before), n.highest(after)) + 1_000)
+    apart, _ = n.fresh(before, numbers)
+    result.node = _Comparison(result, numbers).merged(apart, after)
+    return result
+
+
+class _Comparison:
+    """Two expressions side by side, from the top."""
+
+    def __init__(self, found: Redefinition, numbers: Numbers) -> None:
+        self.found = found
+        self.numbers = numbers
+
+    def merged(self, before: n.Node, after: n.Node) -> n.Node:
+        """The second expression, with an imagined relation wherever the first one differs."""
+        if fingerprint(before) == fingerprint(after):
+            return after
+        if isinstance(before, n.Union) or isinstance(after, n.Union):
+            return self._imagined(self._branches(before, after))
+        if isinstance(before, _BLOCK) and isinstance(after, _BLOCK):
+            place = self._conditions(before, after)
+            if place is not None:
+                return self._imagined(place)
+        if type(before) is not type(after) or isinstance(before, n.Fixpoint):
+            raise OtherwiseMade(f"{title(before)} became {title(after)}")
+        if len(before.inputs) != len(after.inputs) or not before.inputs or _alone(before) != _alone(after):
+            raise OtherwiseMade(f"{title(before)} became {title(after)}, which is more than a condition or a branch")
+        pairs = zip(before.inputs, after.inputs, strict=True)
+        return after.with_inputs(tuple(self.merged(one, other) for one, other in pairs))
+
+    def _imagined(self, place: Place) -> n.Scan:
+        for was, now in zip(place.before.outputs, place.after.outputs, strict=True):
+            if was.type != now.type or (was.nullable and not now.nullable):
+                raise OtherwiseMade(f"{now} has another type, or can no longer be NULL")
+        key = f"redefined {len(self.found.places) + 1}"
+        self.found.places[key] = place
+        return n.Scan(key, place.told, place.after.outputs)
+
+    # branches of a union -------------------------------------------------------------------------
+
+    def _branches(self, before: n.Node, after: n.Node) -> Place:
+        """The branches that both have, and those that only one has."""
+        old, new = (_parts(node) for node in (before, after))
+        left = Counter(fingerprint(part) for part in old)
+        both, come = [], []
+        for part in new:
+            print_ = fingerprint(part)
+            if left[print_]:
+                left[print_] -= 1
+                both.append(part)
+            else:
+                come.append(part)
+        gone = []
+        for part in reversed(old):
+            print_ = fingerprint(part)
+            if left[print_]:
+                left[print_] -= 1
+                gone.append(part)
+        if not both:
+            raise OtherwiseMade("no branch of its union stayed the same")
+        counted = [f"{_count(parts)} {what}" for parts, what in ((come, "came"), (gone, "went")) if parts]
+        return Place(before, after, tuple(both), tuple(gone), tuple(come), " and ".join(counted))
+
+    # conditions ----------------------------------------------------------------------------------
+
+    def _conditions(self, before: n.Node, after: n.Node) -> Place | None:
+        """The rows that pass both conditions, and those that pass only one; None if more than conditions differ."""
+        old, new = _Block.of(before), _Block.of(after)
+        core = _in_common(old, new)
+        if core is None:
+            return None
+        inputs, there = core
+        past = [_renamed(e, there) for e in old.conditions]
+        if [_renamed(e, there) for e in old.columns] != new.columns:
+            return None
+        now = list(new.conditions)
+        same = [e for e in now if e in past]
+        lost, added = [e for e in past if e not in same], [e for e in now if e not in same]
+        if not lost and not added:
+            return None  # written in another order
+        joined = inputs[0] if len(inputs) == 1 else n.Join(tuple(inputs))
+
+        def where(*conditions: Expression) -> n.Node:
+            every = (*same, *conditions)
+            node = _joined(joined, every)
+            return n.Project(node, tuple(zip(after.outputs, new.columns, strict=True)))
+
+        both = where(*lost, *added)
+        gone = (where(*lost, _not(added)),) if added else ()
+        come = (where(*added, _not(lost)),) if lost else ()
+        told = f"its condition {_told(lost)} became {_told(added)}"
+        raises = any(e.raises for e in (*lost, *added))
+        return Place(before, after, (both,), gone, come, told, raises)
+
+
+_BLOCK = (n.Project, n.Filter, n.Join)
+"""What selects, projects and joins."""
+
+
+@dataclass
+class _Block:
+    """Selections, projections and joins as one: what is joined, all conditions, and the columns."""
+
+    inputs: list[n.Node]
+    conditions: list[Expression]
+    columns: list[Expression]
+
+    @staticmethod
+    def of(node: n.Node) -> _Block:
+        """The block that an expression begins with."""
+        match node:
+            case n.Project():
+                below = _Block.of(node.input)
+                values = dict(zip(node.input.outputs, below.columns, strict=True))
+                below.columns = [e.substitute(values) for _, e in node.columns]
+                return below
+            case n.Filter():
+                below = _Block.of(node.input)
+                values = dict(zip(node.outputs, below.columns, strict=True))
+                below.conditions.append(node.condition.substitute(values))
+                return below
+            case n.Join():
+                parts = [_Block.of(part) for part in node.inputs]
+                whole = _Block([i for p in parts for i in p.inputs], [c for p in parts for c in p.conditions], [])
+                whole.columns = [c for p in parts for c in p.columns]
+                values = dict(zip(node.outputs, whole.columns, strict=True))
+                for equality in node.equalities:
+                    sign = "<=>" if equality.null_safe else "="
+                    whole.conditions.append(text(f"{{}} {sign} {{}}", values[equality.left], values[equality.right]))
+                whole.conditions += [e.substitute(values) for e in node.conditions]
+                return whole
+            case _:
+                return _Block([node], [], [column(a) for a in node.outputs])
+
+
+def _in_common(old: _Block, new: _Block) -> tuple[list[n.Node], dict[Attribute, Attribute]] | None:
+    """What both blocks join, with the columns of each, and which of the first are which; None if they differ."""
+    if len(old.inputs) != len(new.inputs):
+        return None
+    inputs: list[n.Node] = []
+    there: dict[Attribute, Attribute] = {}
+    for before, after in zip(old.inputs, new.inputs, strict=True):
+        if isinstance(before, n.Scan) and isinstance(after, n.Scan) and before.relation == after.relation:
+            names = dict(zip(after.stored_names, after.attributes, strict=True))
+            for a, name in zip(before.attributes, before.stored_names, strict=True):
+                there[a] = names.setdefault(name, a)
+            inputs.append(replace(after, attributes=tuple(names.values()), columns=tuple(names)))
+        elif fingerprint(before) == fingerprint(after):
+            there.update(zip(before.outputs, after.outputs, strict=True))
+            inputs.append(after)
+        else:
+            return None
+    return inputs, there
+
+
+def _joined(node: n.Node, conditions: Sequence[Expression]) -> n.Node:
+    """Rows that pass some conditions; equalities between what is joined are made those of the join."""
+    if not isinstance(node, n.Join):
+        return n.Filter(node, conjunction(tuple(conditions))) if conditions else node
+    equalities: list[Equality] = []
+    rest: list[Expression] = []
+    for condition in conditions:
+        match condition.parts:
+            case (Attribute() as left, " = " | " <=> " as sign, Attribute() as right):
+                equalities.append(Equality(left, right, sign == " <=> "))
+            case _:
+                rest.append(condition)
+    plain = tuple(e for e in rest if not e.raises)
+    careful = tuple(e for e in rest if e.raises)
+    joined: n.Node = n.Join(node.inputs, tuple(equalities), plain)
+    return n.Filter(joined, conjunction(careful)) if careful else joined
+
+
+def _renamed(expression: Expression, there: dict[Attribute, Attribute]) -> Expression:
+    return n.map_attributes(expression, lambda a: there.get(a, a))
+
+
+def _not(conditions: Sequence[Expression]) -> Expression:
+    """False or NULL."""
+    return text("NOT coalesce({}, false)", conjunction(tuple(conditions)))
+
+
+def _told(conditions: Sequence[Expression]) -> str:
+    return " AND ".join(str(e) for e in conditions) or "true"
+
+
+def _count(parts: Sequence[n.Node]) -> str:
+    return "a union branch" if len(parts) == 1 else f"{len(parts)} union branches"
+
+
+def _parts(node: n.Node) -> list[n.Node]:
+    """The branches of a union, also of unions within; anything else is one."""
+    return list(_branches_of(node))
+
+
+def _branches_of(node: n.Node) -> Iterator[n.Node]:
+    if isinstance(node, n.Union):
+        for part in node.inputs:
+            yield from _branches_of(part)
+    else:
+        yield node
+
+
+def _alone(node: n.Node) -> str:
+    """A node without regard to what it reads."""
+    stand_ins = tuple(
+        n.Scan(f"input {i}", "", part.outputs, n.NEW, tuple(f"c{j}" for j in range(len(part.outputs))))
+        for i, part in enumerate(node.inputs)
+    )
+    alone = node.with_inputs(stand_ins)
+    return fingerprint(n.map_attributes(alone, lambda a: replace(a, nullable=True)))
