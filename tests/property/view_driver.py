@@ -10,14 +10,16 @@ from __future__ import annotations
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from queries import Generator, Query, Relation, Table, random_literal, random_schema
 
 import viewkeeper as vk
 from oracle import Bag, Oracle, bag, difference, lines_of, transpiled, weights
+from viewkeeper.analysis.polarity import Kinds, polarities
 from vkt import Batch, Script, View, write_script
 
 FOUND = Path(__file__).parent.parent / "golden" / "found"
@@ -267,7 +269,11 @@ class Run:
             self.outcome.wrong[EVERYTHING] = f"{where} failed: {_told(problem)}"
             return False
         self.outcome.commits += 1
-        changes = {} if commit is None else commit.changes
+        self._compare(where, {} if commit is None else commit.changes)
+        return True
+
+    def _compare(self, where: str, changes: Mapping[str, Any]) -> None:
+        """What every view holds and what it reported, beside what DuckDB computes."""
         for view in self.case.views:
             if view.name not in self.held:
                 continue
@@ -275,18 +281,32 @@ class Run:
             if not view.virtual:
                 told = weights(changes[view.name].weights()) if view.name in changes else {}
                 self._check_change(view.name, where, told, difference(new, self.held[view.name]))
+                self._check_kinds(view.name, where, changes)
             self.held[view.name] = new
             self._check_contents(view.name, where)
             self.outcome.pairs += 1
             if view.name in self.outcome.wrong:
                 del self.held[view.name]
-        return True
 
     def _check_change(self, name: str, where: str, told: dict[tuple[object, ...], int], wanted: object) -> None:
         if 0 in told.values():
             self.outcome.wrong[name] = f"{where}: rows of weight 0 are reported"
         if told != wanted:
             self.outcome.wrong[name] = f"{where}: told {_some(told)}, wanted {_some(wanted)}"
+
+    def _check_kinds(self, name: str, where: str, changes: Mapping[str, Any]) -> None:
+        """Changes of some kinds can only lead to the kinds that polarity foresees."""
+        state = self.db._store.refresh()
+        view = state.find(name)
+        assert view is not None
+        assert view.definition is not None
+        if any(until == state.epoch for until, _ in view.former):
+            return  # redefined by this very commit
+        foreseen = Kinds.NONE
+        for key, polarity in polarities(view.definition.as_written).items():
+            foreseen |= polarity.gives(_kinds(changes, state.relations[key].name))
+        if _kinds(changes, name) not in foreseen:
+            self.outcome.wrong[name] = f"{where}: {_kinds(changes, name)} from what can only lead to {foreseen}"
 
     def _check_contents(self, name: str, where: str) -> None:
         try:
@@ -297,6 +317,13 @@ class Run:
         wrong = difference(rows, self.held[name])
         if wrong:
             self.outcome.wrong.setdefault(name, f"{where}: too many (+) or too few (-): {_some(wrong)}")
+
+
+def _kinds(changes: Mapping[str, Any], name: str) -> Kinds:
+    found = Kinds.NONE
+    for weight in changes[name].weights().values() if name in changes else ():
+        found |= Kinds.ADDITIONS if weight > 0 else Kinds.REMOVALS
+    return found
 
 
 def _told(problem: Exception) -> str:

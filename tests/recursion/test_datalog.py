@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import viewkeeper as vk
@@ -190,3 +192,106 @@ def test_a_change_that_never_ends(db: vk.Database, monkeypatch: pytest.MonkeyPat
     assert caught.value.message == "the recursion of n did not end after 20 rounds"
     assert db.epoch == before
     assert rows(db, "s") == []
+
+
+MUTUAL = """
+    .decl edge(x:number, y:number)
+    .input edge
+    .decl odd(x:number, y:number)
+    .decl even(x:number, y:number)
+    .output odd
+    .output even
+    odd(x, y) :- edge(x, y).
+    odd(x, z) :- even(x, y), edge(y, z).
+    even(x, z) :- odd(x, y), edge(y, z).
+    far(x) :- even(x, y), y > 3.
+    .output far
+    edge(1, 2). edge(2, 3). edge(3, 4). edge(4, 5).
+"""
+
+
+def test_relations_that_depend_on_each_other_follow_their_rules(db: vk.Database) -> None:
+    db.datalog(MUTUAL)
+    for rule in ("+ odd(x, x) :- edge(x, _), x > 3.", "- even(x, z) :- odd(x, y), edge(y, z)."):
+        told = db.explain_datalog(rule).splitlines()
+        assert [line.split(":")[0] for line in told] == ["even follows", "odd follows"]
+        with db.transaction() as tx:
+            tx.datalog(rule)
+            tx.insert("edge", [(5, 1)])
+            tx.delete("edge", [(2, 3)])
+        assert tx.commit_info is not None
+        assert {tx.commit_info.report[name].strategy for name in ("odd", "even")} <= {"incremental", "none"}
+        assert db.verify().equal
+        with db.transaction() as tx:
+            tx.delete("edge", [(5, 1)])
+            tx.insert("edge", [(2, 3)])
+    assert rows(db, "even") == []
+    commit = db.datalog("+ even(x, z) :- odd(x, y), edge(y, z).").commit
+    assert commit.report["even"].strategy == "incremental"
+    assert commit.changes["even"].weights()[1, 3] == 1
+    assert db.verify().equal
+
+
+def test_a_stored_relation_follows_when_it_becomes_recursive_and_back(db: vk.Database) -> None:
+    db.datalog(CLOSURE.replace("path(x, z) :- path(x, y), edge(y, z).", ""))
+    step = "path(x, z) :- path(x, y), edge(y, z)."
+    for sign, weight in (("+", 1), ("-", -1), ("+", 1)):
+        came = "came" if sign == "+" else "went"
+        assert db.explain_datalog(f"{sign} {step}") == f"path follows: this rule {came}: {step}"
+        commit = db.datalog(f"{sign} {step}").commit
+        assert commit.changes["path"].weights() == {("a", "c"): weight}
+        assert commit.report["path"].strategy == "incremental"
+        assert db.verify().equal
+
+
+def test_a_relation_that_is_not_recursive_follows_its_rules(db: vk.Database) -> None:
+    db.datalog(CLOSURE + ".decl near(x:symbol) .output near near(x) :- edge(x, _).")
+    rule = 'near(y) :- edge(_, y), y != "b".'
+    assert db.explain_datalog(f"+ {rule}") == "near follows: a union branch came"
+    assert db.datalog(f"+ {rule}").commit.changes["near"].weights() == {("c",): 1}
+    assert db.datalog(f"- {rule}").commit.changes["near"].weights() == {("c",): -1}
+    assert db.verify().equal
+
+
+CONSTANTS = {
+    "passed on": "path(x, z) :- path(x, y), edge(y, z).",
+    "moved": "path(x, z) :- edge(x, y), path(y, z).",
+    "both": "path(x, z) :- path(x, y), path(y, z).",
+}
+
+
+@pytest.mark.parametrize("step", CONSTANTS)
+def test_constants_are_pushed_into_the_rules(db: vk.Database, step: str) -> None:
+    db.datalog(
+        CLOSURE.replace(".output path", "").replace("path(x, z) :- path(x, y), edge(y, z).", CONSTANTS[step])
+        + '.decl reach(y:symbol) .output reach reach(y) :- path("a", y). edge("p", "q"). edge("q", "p").'
+    )
+    assert rows(db, "reach") == [("b",), ("c",)]
+    body = json.loads(db.explain("reach", format="json"))
+    assert all(recursion["relation"] != "path" for recursion in body["recursion"])
+    kept = {str(part["tree"]): part["rows"] for part in body["auxiliary"]}
+    assert sum(kept.values()) <= 9, kept  # nothing of p and q
+    commit = db.sql("INSERT INTO edge VALUES ('q', 'r')").commit
+    assert commit.report["reach"].strategy == "none"
+    commit = db.sql("INSERT INTO edge VALUES ('c', 'p')").commit
+    assert commit.changes["reach"].weights() == {("p",): 1, ("q",): 1, ("r",): 1}
+    commit = db.sql("DELETE FROM edge WHERE x = 'b'").commit
+    assert commit.changes["reach"].weights() == dict.fromkeys([("c",), ("p",), ("q",), ("r",)], -1)
+    assert rows(db, "reach") == [("b",)]
+    assert db.sql("SELECT y FROM path WHERE x = 'q' ORDER BY y").rows() == [("p",), ("q",), ("r",)]
+    assert db.verify().equal
+
+
+def test_explain_says_which_changes_matter(db: vk.Database) -> None:
+    db.datalog(
+        CLOSURE + ".decl node(x:symbol) .input node .decl lonely(x:symbol) .output lonely "
+        "lonely(x) :- node(x), !path(x, _)."
+    )
+    text = db.explain("lonely").splitlines()
+    assert "additions can only come from insertions into node, deletions from path" in text
+    assert "removals can only come from deletions from node, insertions into path" in text
+    assert [line for (line,) in db.sql("EXPLAIN INSERT INTO edge VALUES ('x', 'y')").rows()] == [
+        "INSERT changes edge: its rows",
+        "  reaches path, a materialized view kept true by the commit; rows can only come to it",
+        "  reaches lonely through path, a materialized view kept true by the commit; rows can only go from it",
+    ]

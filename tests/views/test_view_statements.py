@@ -332,7 +332,7 @@ hint: DROP TABLE name and DROP VIEW name are""",
 at line 1, column 9:
   EXPLAIN EXTENDED SELECT 1
           ^^^^^^^^
-hint: use EXPLAIN VIEW name, EXPLAIN SELECT ..., EXPLAIN INSERT | UPDATE | DELETE | MERGE ..., or EXPLAIN ALTER VIEW name AS ...""",
+hint: use EXPLAIN VIEW name, or EXPLAIN before SELECT, INSERT, UPDATE, DELETE, MERGE or ALTER VIEW""",
     ),
     (
         "EXPLAIN DELETE t",

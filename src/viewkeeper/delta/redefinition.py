@@ -11,7 +11,6 @@ A difference of any other kind is not followed: the whole is computed anew.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -95,8 +94,8 @@ def redefined(before: n.Node, after: n.Node) -> Redefinition:
     """How one expression differs from another, as far as that can be followed; else OtherwiseMade is raised."""
     result = Redefinition(after)
     numbers = Numbers(max(n.highest(before), n.highest(after)) + 1_000)
-    apart, _ = n.fresh(before, numbers)
-    result.node = _Comparison(result, numbers).merged(apart, after)
+    apart, _ = n.fresh(n.transform(before, _bare), numbers)
+    result.node = _Comparison(result, numbers).merged(apart, n.transform(after, _bare))
     return result
 
 
@@ -112,8 +111,8 @@ class _Comparison:
         if fingerprint(before) == fingerprint(after):
             return after
         if isinstance(before, n.Union) or isinstance(after, n.Union):
-            return self._imagined(self._branches(before, after))
-        if isinstance(before, _BLOCK) and isinstance(after, _BLOCK):
+            return self._branches(before, after)
+        if isinstance(before, _BLOCK) or isinstance(after, _BLOCK):
             place = self._conditions(before, after)
             if place is not None:
                 return self._imagined(place)
@@ -125,6 +124,8 @@ class _Comparison:
         return after.with_inputs(tuple(self.merged(one, other) for one, other in pairs))
 
     def _imagined(self, place: Place) -> n.Scan:
+        if len(place.before.outputs) != len(place.after.outputs):
+            raise OtherwiseMade("it has other columns inside")
         for was, now in zip(place.before.outputs, place.after.outputs, strict=True):
             if was.type != now.type or (was.nullable and not now.nullable):
                 raise OtherwiseMade(f"{now} has another type, or can no longer be NULL")
@@ -134,34 +135,56 @@ class _Comparison:
 
     # branches of a union -------------------------------------------------------------------------
 
-    def _branches(self, before: n.Node, after: n.Node) -> Place:
-        """The branches that both have, and those that only one has."""
-        old, new = (_parts(node) for node in (before, after))
-        left = Counter(fingerprint(part) for part in old)
-        both, come = [], []
-        for part in new:
+    def _branches(self, before: n.Node, after: n.Node) -> n.Node:
+        """The branches that both have, those that differ a little, and as one all that only one has."""
+        left = {number: (fingerprint(part), part) for number, part in enumerate(_branches_of(before))}
+        kept: list[n.Node] = []
+        other: list[n.Node] = []
+        for part in _branches_of(after):
             print_ = fingerprint(part)
-            if left[print_]:
-                left[print_] -= 1
-                both.append(part)
+            same = next((number for number, (known, _) in left.items() if known == print_), None)
+            if same is None:
+                other.append(part)
             else:
-                come.append(part)
-        gone = []
-        for part in reversed(old):
-            print_ = fingerprint(part)
-            if left[print_]:
-                left[print_] -= 1
-                gone.append(part)
-        if not both:
+                del left[same]
+                kept.append(part)
+        come: list[n.Node] = []
+        for part in other:
+            found = self._nearly(part, left)
+            kept.append(found) if found is not None else come.append(part)
+        gone = [part for _, part in left.values()]
+        if not kept:
             raise OtherwiseMade("no branch of its union stayed the same")
-        counted = [f"{_count(parts)} {what}" for parts, what in ((come, "came"), (gone, "went")) if parts]
-        return Place(before, after, tuple(both), tuple(gone), tuple(come), " and ".join(counted))
+        if come or gone:
+            counted = [f"{_count(parts)} {what}" for parts, what in ((come, "came"), (gone, "went")) if parts]
+            was, now = (self._together(parts, after.outputs) for parts in (gone, come))
+            kept.append(self._imagined(Place(was, now, (), tuple(gone), tuple(come), " and ".join(counted))))
+        union = n.Union(tuple(kept), tuple(self.numbers.like(a) for a in after.outputs))
+        pairs = zip(after.outputs, union.outputs, strict=True)
+        return n.Project(union, tuple((a, column(below)) for a, below in pairs))
+
+    def _nearly(self, part: n.Node, left: dict[int, tuple[str, n.Node]]) -> n.Node | None:
+        """A branch that one of those from before became by changes that can be followed."""
+        places = dict(self.found.places)
+        for number, (_, before) in left.items():
+            try:
+                found = self.merged(before, part)
+            except OtherwiseMade:
+                self.found.places = dict(places)
+                continue
+            del left[number]
+            return found
+        return None
+
+    def _together(self, parts: Sequence[n.Node], like: tuple[Attribute, ...]) -> n.Node:
+        outputs = tuple(self.numbers.like(a) for a in like)
+        return n.Union(tuple(parts), outputs) if parts else n.Rows(outputs, ())
 
     # conditions ----------------------------------------------------------------------------------
 
     def _conditions(self, before: n.Node, after: n.Node) -> Place | None:
         """The rows that pass both conditions, and those that pass only one; None if more than conditions differ."""
-        old, new = _Block.of(before), _Block.of(after)
+        old, new = (_Block.of(node, self.numbers) for node in (before, after))
         core = _in_common(old, new)
         if core is None:
             return None
@@ -202,21 +225,21 @@ class _Block:
     columns: list[Expression]
 
     @staticmethod
-    def of(node: n.Node) -> _Block:
-        """The block that an expression begins with."""
+    def of(node: n.Node, numbers: Numbers) -> _Block:
+        """The block that an expression begins with; what it joins has attributes that stand nowhere else."""
         match node:
             case n.Project():
-                below = _Block.of(node.input)
+                below = _Block.of(node.input, numbers)
                 values = dict(zip(node.input.outputs, below.columns, strict=True))
                 below.columns = [e.substitute(values) for _, e in node.columns]
                 return below
             case n.Filter():
-                below = _Block.of(node.input)
+                below = _Block.of(node.input, numbers)
                 values = dict(zip(node.outputs, below.columns, strict=True))
                 below.conditions.append(node.condition.substitute(values))
                 return below
             case n.Join():
-                parts = [_Block.of(part) for part in node.inputs]
+                parts = [_Block.of(part, numbers) for part in node.inputs]
                 whole = _Block([i for p in parts for i in p.inputs], [c for p in parts for c in p.conditions], [])
                 whole.columns = [c for p in parts for c in p.columns]
                 values = dict(zip(node.outputs, whole.columns, strict=True))
@@ -226,7 +249,8 @@ class _Block:
                 whole.conditions += [e.substitute(values) for e in node.conditions]
                 return whole
             case _:
-                return _Block([node], [], [column(a) for a in node.outputs])
+                leaf, _ = n.fresh(node, numbers)
+                return _Block([leaf], [], [column(a) for a in leaf.outputs])
 
 
 def _in_common(old: _Block, new: _Block) -> tuple[list[n.Node], dict[Attribute, Attribute]] | None:
@@ -238,9 +262,12 @@ def _in_common(old: _Block, new: _Block) -> tuple[list[n.Node], dict[Attribute, 
     for before, after in zip(old.inputs, new.inputs, strict=True):
         if isinstance(before, n.Scan) and isinstance(after, n.Scan) and before.relation == after.relation:
             names = dict(zip(after.stored_names, after.attributes, strict=True))
+            known = dict(names)
             for a, name in zip(before.attributes, before.stored_names, strict=True):
-                there[a] = names.setdefault(name, a)
-            inputs.append(replace(after, attributes=tuple(names.values()), columns=tuple(names)))
+                there[a] = known.setdefault(name, a)
+            more = {name: a for name, a in known.items() if name not in names}
+            columns = (*after.stored_names, *more)
+            inputs.append(replace(after, attributes=(*after.attributes, *more.values()), columns=columns))
         elif fingerprint(before) == fingerprint(after):
             there.update(zip(before.outputs, after.outputs, strict=True))
             inputs.append(after)
@@ -284,17 +311,37 @@ def _count(parts: Sequence[n.Node]) -> str:
     return "a union branch" if len(parts) == 1 else f"{len(parts)} union branches"
 
 
-def _parts(node: n.Node) -> list[n.Node]:
-    """The branches of a union, also of unions within; anything else is one."""
-    return list(_branches_of(node))
-
-
 def _branches_of(node: n.Node) -> Iterator[n.Node]:
+    """The branches of a union, also of unions within; anything else is one."""
     if isinstance(node, n.Union):
         for part in node.inputs:
             yield from _branches_of(part)
     else:
         yield node
+
+
+def _bare(node: n.Node) -> n.Node:
+    """Columns without parentheses around all of them, which stay behind where one query stands in another."""
+    if not isinstance(node, n.Project):
+        return node
+    return replace(node, columns=tuple((a, _unwrapped(e)) for a, e in node.columns))
+
+
+def _unwrapped(expression: Expression) -> Expression:
+    first, last = expression.parts[0], expression.parts[-1]
+    if not (isinstance(first, str) and isinstance(last, str) and first.startswith("(") and last.endswith(")")):
+        return expression
+    depth = 0
+    letters = "".join(part if isinstance(part, str) else "_" for part in expression.parts)
+    if any(quote in letters for quote in "'\"`"):
+        return expression
+    for place, letter in enumerate(letters):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0 and place < len(letters) - 1:
+            return expression
+    parts = [*expression.parts]
+    parts[0], parts[-1] = first[1:], last[:-1] if len(parts) > 1 else first[1:-1]
+    return _unwrapped(replace(expression, parts=tuple(part for part in parts if part != "")))
 
 
 def _alone(node: n.Node) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column, conjunction, text
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column, conjunction, text
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 
 Source = Callable[[int, Literal], n.Node]
@@ -53,6 +53,15 @@ def _towards(rule: Rule, there: set[Attribute], right: Sequence[Attribute]) -> t
         elif equality.right in there and equality.left in right:
             found.append(Equality(equality.right, equality.left, equality.null_safe))
     return tuple(found)
+
+
+def numbers_beside(predicates: Iterable[Predicate], rules: Iterable[Rule]) -> Numbers:
+    """Numbers for attributes that stand beside those of some rules."""
+    there = [a.number for predicate in predicates for a in predicate.attributes]
+    for rule in rules:
+        there += [a.number for literal in rule.body for a in literal.attributes]
+        there += [a.number for a, _ in rule.computed]
+    return Numbers(max(there, default=0) + 1)
 
 
 def made_equal(pairs: Iterable[tuple[Attribute, Expression]]) -> tuple[list[Equality], list[Expression]]:

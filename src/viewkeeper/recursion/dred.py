@@ -15,7 +15,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.recursion.bodies import made_equal
+from viewkeeper.recursion.bodies import made_equal, numbers_beside
 from viewkeeper.recursion.change import Step
 from viewkeeper.recursion.evaluation import Evaluation
 from viewkeeper.recursion.maintenance import Maintenance
@@ -57,7 +57,7 @@ def _derived_again(work: Maintenance, deleted: dict[str, Growing]) -> dict[str, 
     evaluation = Evaluation(work.space, outside)
     for name, predicate in work.predicates.items():
         evaluation.declare(Predicate(f"red:{name}", predicate.attributes))
-    numbers = Numbers(2_000_000)
+    numbers = numbers_beside(work.after.predicates, work.after.rules)
     for rule in work.after.rules:
         if deleted[rule.head].count:
             evaluation.define(_rules(rule, work.predicates[rule.head], numbers))

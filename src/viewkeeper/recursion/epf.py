@@ -41,5 +41,5 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
         for name, rows in gone.items():
             work.removed[name].add(rows)
         steps = work.following(work.before.rules, gone)
-    work.trace.unbound = magic.calls.unbound
-    work.trace.adornments = magic.calls.adornments
+    work.trace.unbound = len(magic.unbound)
+    work.trace.adornments = magic.adornments

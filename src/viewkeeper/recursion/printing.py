@@ -24,7 +24,7 @@ def maintenance_rules(work: Rederivation) -> dict[str, list[str]]:
     work.insertions(changes)
     for name in work.predicates:
         work.magic.prepare(name)
-    inputs = [_short(part) for part in node.inputs]
+    inputs = [short(part) for part in node.inputs]
     found: dict[str, list[str]] = {kind: [] for kind in ("D", "R", "I", "N", "E1", "E2", "query")}
     for rule in work.evaluation.rules():
         if any(str(literal.source).startswith(("red:", "ins:")) for literal in rule.body[1:]):
@@ -44,7 +44,7 @@ def maintenance_rules(work: Rederivation) -> dict[str, list[str]]:
     return {kind: list(dict.fromkeys(rules)) for kind, rules in found.items()}
 
 
-def _short(node: n.Node) -> str:
+def short(node: n.Node) -> str:
     """An expression outside of the recursion: a relation by its name."""
     while isinstance(node, (n.Project, n.Distinct)):
         node = node.input
@@ -70,7 +70,8 @@ def told(rule: Rule, inputs: list[str]) -> str:
     ]
     tests = [names.expression(condition) for condition in rule.conditions]
     head = f"{_called(rule.head)}({', '.join(names.expression(value) for value in rule.columns)})"
-    return f"{head} :- {', '.join([*literals, *tests])}."
+    body = ", ".join([*literals, *tests])
+    return f"{head} :- {body}." if body else f"{head}."
 
 
 def _listed(literal: Literal, names: _Names) -> str:

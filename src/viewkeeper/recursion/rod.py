@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import made_equal
@@ -41,7 +40,6 @@ class Rederivation:
         self._old, self._new = outside_in(node, n.OLD), outside_in(node, n.NEW)
         self.magic = Magic(space, node.predicates, node.rules, self._outside)
         self.evaluation = self.magic.evaluation
-        self._numbers = Numbers(3_000_000)
         for name, predicate in self.predicates.items():
             for kind in ("del", "red", "ins"):
                 self.evaluation.declare(Predicate(f"{kind}:{name}", predicate.attributes))
@@ -75,7 +73,7 @@ class Rederivation:
     def insertions(self, changes: Collection[tuple[int, int]]) -> None:
         """(R) and (I) of every rule, with each recursive literal as what was kept, derived again, or inserted."""
         for rule in self.node.rules:
-            given = tuple(self._numbers.like(a) for a in self.predicates[rule.head].attributes)
+            given = tuple(self.magic.numbers.like(a) for a in self.predicates[rule.head].attributes)
             equalities, conditions = made_equal(zip(given, rule.columns, strict=True))
             guard = Literal(f"del:{rule.head}", given)
             for chosen in _new_states(rule, None):
@@ -104,8 +102,8 @@ class Rederivation:
             trace.note(trace.removed, name, removed[name].count)
         trace.rounds = self.evaluation.rounds
         trace.queries = self.space.queries
-        trace.unbound = self.magic.calls.unbound
-        trace.adornments = self.magic.calls.adornments
+        trace.unbound = len(self.magic.unbound)
+        trace.adornments = self.magic.adornments
         return Net(added, removed, trace)
 
 

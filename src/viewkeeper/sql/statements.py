@@ -195,8 +195,7 @@ def _explain(cursor: Cursor) -> Explain:
     if reader is None:
         raise cursor.error(
             "EXPLAIN does not know this",
-            hint="use EXPLAIN VIEW name, EXPLAIN SELECT ..., EXPLAIN INSERT | UPDATE | DELETE | MERGE ..., "
-            "or EXPLAIN ALTER VIEW name AS ...",
+            hint="use EXPLAIN VIEW name, or EXPLAIN before SELECT, INSERT, UPDATE, DELETE, MERGE or ALTER VIEW",
         )
     inner = Statement(cursor.statement.text, cursor.tokens[cursor.index :])
     statement = reader(Cursor(inner))

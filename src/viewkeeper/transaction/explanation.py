@@ -9,6 +9,7 @@ from typing import Any
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import formula, tree
 from viewkeeper.analysis.keys import keys_of
+from viewkeeper.analysis.polarity import Kinds, relevant_kinds
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, anew, by_change
@@ -59,11 +60,14 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         "changes": _changes(store, state, relation),
         "cost": _recompute(state, query),
     }
+    body["relevant"] = {
+        kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
+    }
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
     if relation.kind == VIEW and (rules := _rederived(store, state, query)):
         body["maintenance rules"] = rules
-    recursions = _strategies(store, state, relation)
+    recursions = _strategies(state, relation)
     if recursions:
         body["recursion"] = recursions
     shared = _in_common(state, relation)
@@ -81,6 +85,15 @@ def _keys_in(state: State) -> Any:
         return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
 
     return keys
+
+
+def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]]:
+    """Per table, the changes of it that can lead to a kind of change of the view; the others never do."""
+    words = {Kinds.ADDITIONS: "insertions", Kinds.REMOVALS: "deletions"}
+    return {
+        state.relations[key].name: [word for kind, word in words.items() if kind in kinds]
+        for key, kinds in relevant_kinds(query, wanted).items()
+    }
 
 
 def _in_common(state: State, relation: Relation) -> list[dict[str, Any]]:
@@ -149,7 +162,7 @@ def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]
     return found
 
 
-def _strategies(store: Store, state: State, relation: Relation) -> list[dict[str, Any]]:
+def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
     """How the recursions of a view are kept: their rules, and the way in which what goes is worked out."""
     assert relation.definition is not None
     found = []
@@ -160,8 +173,7 @@ def _strategies(store: Store, state: State, relation: Relation) -> list[dict[str
             continue
         body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
         if not node.bag:
-            reader = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
-            how = strategy_for(store.engine, reader, node)
+            how = strategy_for(node)
             body |= {"strategy": how.name, "reason": how.reason}
         found.append(body)
     return found
@@ -240,6 +252,9 @@ def _text(body: dict[str, Any]) -> str:
         if "strategy" in recursion:
             lines.append(f"  what goes is worked out by {recursion['strategy']}: {recursion['reason']}")
     lines += _change_lines(body["changes"])
+    for kind, tables in body["relevant"].items():
+        if any(len(words) == 1 for words in tables.values()):
+            lines.append(f"{kind} can only come from {', '.join(_from(words, name) for name, words in tables.items())}")
     for shared in body.get("in common", ()):
         lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
         lines.append(f"  its change is worked out once for all when more than {SHARED_FROM:,} rows change")
@@ -250,6 +265,10 @@ def _text(body: dict[str, Any]) -> str:
         "δR = ΔR − ∇R: inserted rows less deleted ones; @old and @new: before and after; ⋉K: only touched keys"
     )
     return "\n".join(lines)
+
+
+def _from(words: list[str], table: str) -> str:
+    return f"{' and '.join(words)} {'into' if words == ['insertions'] else 'from'} {table}"
 
 
 def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:

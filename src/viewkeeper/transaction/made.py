@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from viewkeeper.algebra.schema import Column, make_schema
 from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import Place, SqlError
+from viewkeeper.recursion.constants import with_constants
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.references import place_of_name
 from viewkeeper.store.definition import VIEW
@@ -40,10 +43,16 @@ class Made:
         self.schema = make_schema((Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True)), ())
 
 
+def read_query(text: str, whole: str, names: Names, typer: EngineTyper) -> Query:
+    """A query as an expression, constants pushed into the recursions it reads."""
+    query = translate(text, whole, names, typer)
+    return replace(query, node=with_constants(query.node))
+
+
 def define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | None, name: str) -> Made:
     """Reads the query of a view."""
     catalog = Names(tx)
-    query = translate(text, whole, catalog, EngineTyper(tx.store.engine))
+    query = read_query(text, whole, catalog, EngineTyper(tx.store.engine))
     names = columns if columns is not None else query.names
     if len(names) != len(query.names):
         raise SqlError(

@@ -24,7 +24,7 @@ from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.recursive import Recursion
 from viewkeeper.store.definition import MATERIALIZED
 from viewkeeper.store.state import Relation
-from viewkeeper.transaction.made import Made, Names, define
+from viewkeeper.transaction.made import Made, Names, define, read_query
 from viewkeeper.transaction.transaction import Transaction
 
 DATALOG = "datalog"
@@ -123,7 +123,7 @@ class Program:
         head = self.schemas.get(name)
         text = " UNION ALL ".join(query for rule in stratum.rules for query in selects(rule, relations, head))
         names = _Known(self.tx, self.coming, {})
-        query = translate(text, text, names, self.typer)
+        query = read_query(text, text, names, self.typer)
         columns = tuple(head.names if head is not None else column_names(stratum.rules[0]))
         made = Made(Query(_as_set(query.node), columns), columns, tuple(names.used))
         self.schemas.setdefault(name, made.schema)
@@ -147,7 +147,7 @@ class Program:
         names = _Known(self.tx, self.coming, markers)
         for rule in stratum.rules:
             for text in selects(rule, relations, self.schemas[rule.head.relation]):
-                query = translate(text, text, names, self.typer)
+                query = read_query(text, text, names, self.typer)
                 node, _ = n.fresh(query.node, context.numbers)
                 recursion.branch(rule.head.relation, node, str(rule))
         found = {}

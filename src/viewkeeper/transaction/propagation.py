@@ -165,8 +165,6 @@ def propagate(tx: Transaction) -> list[Maintained]:
         reached += len(level)
         results = _side_by_side(tx, level, functools.partial(_bring_up, tx, frozenset(changed), together))
         for result in results:
-            if result is None:
-                continue
             relation = result.relation
             done.append(result)
             tx.derived.add(relation.id)
@@ -177,14 +175,12 @@ def propagate(tx: Transaction) -> list[Maintained]:
     return done
 
 
-def _side_by_side(
-    tx: Transaction, level: list[Relation], work: Callable[[Relation], Maintained | None]
-) -> list[Maintained | None]:
+def _side_by_side(tx: Transaction, level: list[Relation], work: Callable[[Relation], Maintained]) -> list[Maintained]:
     """The views of one level at the same time: most of it is waiting for the engine."""
     if len(level) == 1:
         return [work(level[0])]
 
-    def apart(relation: Relation) -> tuple[Maintained | None, list[str]]:
+    def apart(relation: Relation) -> tuple[Maintained, list[str]]:
         return work(relation), tx.store.give_scratch()
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=THREADS) as pool:
@@ -210,8 +206,8 @@ class _Together:
     recursions: Recursions
 
 
-def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained | None:
-    """Brings a view up to date in the way it needs; None if nothing it reads has changed."""
+def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained:
+    """Brings a view up to date in the way it needs."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
     if relation.id in tx.unfilled:
@@ -223,10 +219,10 @@ def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, rel
         since = relation.definition.refreshed
         newer = {key for key in read if any(file.last_epoch > since for file in tx.by_id(key).files)}
         if not newer | (read & changed):
-            return Maintained(relation, "none", "nothing it reads has changed", Work(), 0.0)
+            return Maintained(relation, "none", "nothing that it reads has changed", Work(), 0.0)
         return maintain(tx, relation, node, newer | (read & changed), StateReader.of(tx, since))
     if not read & changed and relation.id not in tx.redefined:
-        return None
+        return Maintained(relation, "none", "nothing that it reads has changed", Work(), 0.0)
     reader = StateReader.of(tx)
     reader.fetched, reader.common, reader.recursions = together.fetched, together.common, together.recursions
     return maintain(tx, relation, node, read & changed, reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewkeeper.algebra.nodes import scans
+from viewkeeper.analysis.polarity import Kinds, polarities
 from viewkeeper.analysis.ranges import ranges_of
 from viewkeeper.analysis.relevance import filters_of
 from viewkeeper.sql import statements as sql
@@ -86,9 +87,31 @@ def explain_change(tx: Transaction, change: Change, whole: str) -> list[str]:
             if view.definition is not None and not view.definition.is_demand:
                 waiting.append(view)
     views = [(tx.by_id(key), through) for key, through in list(reached.items())[1:]]
-    lines += [f"  reaches {view.name}{through}, {_what_happens(view)}" for view, through in views]
+    kinds = _kinds([view for view, _ in views], table, change)
+    for view, through in views:
+        lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}{_ONLY[kinds[view.id]]}")
     lines += [f"  passes by {tx.by_id(key).name}, {why}" for key, why in passed.items() if key not in reached]
     return lines if len(lines) > 1 else [*lines, "  reaches no view"]
+
+
+_ONLY = {
+    Kinds.NONE: "",
+    Kinds.BOTH: "",
+    Kinds.ADDITIONS: "; rows can only come to it",
+    Kinds.REMOVALS: "; rows can only go from it",
+}
+
+
+def _kinds(views: list[Relation], table: Relation, change: Change) -> dict[str, Kinds]:
+    """The kinds of change that a statement can lead to in the views that it reaches."""
+    made = {sql.Insert: Kinds.ADDITIONS, sql.Delete: Kinds.REMOVALS}.get(type(change), Kinds.BOTH)
+    kinds = {table.id: made, **dict.fromkeys((view.id for view in views), Kinds.NONE)}
+    signs = {view.id: polarities(view.definition.as_written) for view in views if view.definition is not None}
+    for _ in views:  # each time, one view more on every way from the table is known
+        for key, read in signs.items():
+            for below, polarity in read.items():
+                kinds[key] |= polarity.gives(kinds.get(below, Kinds.NONE))
+    return kinds
 
 
 def _assigned(change: Change, table: Relation) -> list[str] | None:

@@ -20,6 +20,7 @@ from viewkeeper.recursion.change import Net
 from viewkeeper.recursion.evaluation import evaluate, outside_of
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
+from viewkeeper.recursion.rewriting import Rewriting, Written
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.rows import Growing, Workspace, renamed
 from viewkeeper.transaction.once import OnceEach
@@ -36,19 +37,15 @@ class Strategy:
     reason: str
 
 
-def strategy_for(engine: Engine, reader: Reader, node: n.Fixpoint) -> Strategy:
+def strategy_for(node: n.Fixpoint) -> Strategy:
     """Filtering each step, if that takes bound queries only; else deleting too much and deriving it again."""
-    magic = Magic(Workspace(engine, reader), node.predicates, node.rules, outside_of(node))
+    rules = Rewriting(node.predicates, node.rules, Written())
     for predicate in node.predicates:
-        magic.prepare(predicate.name)
-    unbound = [name for name in magic.calls.adornments if "b" not in name.rsplit("^", 1)[1]]
-    if unbound:
-        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(unbound)}")
-    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {_listed(magic)}")
-
-
-def _listed(magic: Magic) -> str:
-    return ", ".join(magic.calls.adornments)
+        rules.prepare(predicate.name)
+    if rules.unbound:
+        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(rules.unbound)}")
+    asked = ", ".join(rules.adornments)
+    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {asked}")
 
 
 def common_part(node: n.Fixpoint) -> n.Fixpoint:
@@ -110,7 +107,7 @@ class Recursions:
         """The net change of all relations of a stored recursion, and how it was worked out."""
 
         def work() -> tuple[Net, Strategy]:
-            how = strategy_for(engine, reader, after)
+            how = strategy_for(after)
             return Maintenance(Workspace(engine, reader), before, after, changed).work(STRATEGIES[how.name]), how
 
         return self.once.get(("change", common_part(before), common_part(after)), work)

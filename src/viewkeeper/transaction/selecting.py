@@ -6,7 +6,7 @@ A plain query (`sql/selects.py`) and one that the algebra refuses by name go to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from viewkeeper.errors import (
     TypeMismatch,
     ViewkeeperError,
 )
+from viewkeeper.recursion.constants import with_constants
 from viewkeeper.sql.dialect import offset_of
 from viewkeeper.sql.query import Query, Stored, Virtual
 from viewkeeper.sql.references import parse_query, place_of_name
@@ -181,6 +182,7 @@ def selected_frame(store: Store, text: str, whole: str, tables: Tables, written:
     if isinstance(found, str):
         return written()
     query = tables.seen(found.query)
+    query = replace(query, node=with_constants(query.node))
     frame = _rows(Lowering(store.engine, tables.reader()), n.at(query.node, n.NEW))
     return frame.toDF(*(_engine_names(store, query, written) if found.guessed else query.names))
 

@@ -1,0 +1,89 @@
+"""Polarity: which kind of change of a relation can lead to which kind of change of an expression.
+
+Additions pass an even number of negations as additions, and an odd one as removals (Harrison and Dietrich 1994, section
+4, Rules 1 to 3). What counts, pads or ranks rows can turn either kind into either. So a watcher that wants additions
+only need not hear of every kind of change, and a transaction of one kind can be seen to lead to one kind only.
+"""
+
+from __future__ import annotations
+
+from enum import Flag
+
+from viewkeeper.algebra import nodes as n
+
+
+class Kinds(Flag):
+    """Kinds of change."""
+
+    NONE = 0
+    ADDITIONS = 1
+    REMOVALS = 2
+    BOTH = 3
+
+
+class Polarity(Flag):
+    """By how many negations a relation is read: an even number, an odd one, or both."""
+
+    EVEN = 1
+    ODD = 2
+    BOTH = 3
+
+    @property
+    def turned(self) -> Polarity:
+        """The polarity with one negation more."""
+        return {Polarity.EVEN: Polarity.ODD, Polarity.ODD: Polarity.EVEN}.get(self, self)
+
+    def gives(self, kinds: Kinds) -> Kinds:
+        """What changes of some kinds lead to."""
+        turned = Kinds.NONE
+        if Kinds.ADDITIONS in kinds:
+            turned |= Kinds.REMOVALS
+        if Kinds.REMOVALS in kinds:
+            turned |= Kinds.ADDITIONS
+        found = Kinds.NONE
+        if Polarity.EVEN in self:
+            found |= kinds
+        if Polarity.ODD in self:
+            found |= turned
+        return found
+
+
+def polarities(node: n.Node) -> dict[str, Polarity]:
+    """The polarity of every relation that an expression reads."""
+    found: dict[str, Polarity] = {}
+    _look(node, Polarity.EVEN, found)
+    return found
+
+
+def relevant_kinds(node: n.Node, wanted: Kinds) -> dict[str, Kinds]:
+    """Per relation, the kinds of change that can lead to wanted ones (Rules 1 to 3); the relation is its own inverse.
+
+    Others may be left out only where rows cannot cancel: in sets, or in a transaction that changes in one way.
+    """
+    return {relation: polarity.gives(wanted) for relation, polarity in polarities(node).items()}
+
+
+def _look(node: n.Node, sign: Polarity, found: dict[str, Polarity]) -> None:
+    match node:
+        case n.Scan():
+            found[node.relation] = found.get(node.relation, sign) | sign
+        case n.Exists(negated=True) | n.Monus():
+            _look(node.left, sign, found)
+            _look(node.right, sign.turned, found)
+        case n.Outer():
+            _look(node.left, Polarity.BOTH if node.full else sign, found)
+            _look(node.right, Polarity.BOTH, found)
+        case n.Fixpoint():
+            for rule in node.rules:
+                for literal in rule.body:
+                    if isinstance(literal.source, int):
+                        _look(node.inputs[literal.source], sign.turned if literal.negated else sign, found)
+        case n.Aggregate() if node.calls or node.whole:
+            _look(node.input, Polarity.BOTH, found)
+        case n.Window():
+            _look(node.input, Polarity.BOTH, found)
+        case n.Top() if node.limit is not None or node.offset:
+            _look(node.input, Polarity.BOTH, found)
+        case _:
+            for part in node.inputs:
+                _look(part, sign, found)
