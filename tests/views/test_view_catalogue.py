@@ -270,8 +270,8 @@ def test_explain_statements(shop: vk.Database) -> None:
     assert lines("EXPLAIN DELETE FROM orders WHERE id = 1") == [
         "DELETE changes orders: its rows",
         "  reaches late, a materialized view that takes it in at its next REFRESH",
-        "  reaches v, a materialized view kept true by the commit",
-        "  reaches w through v, a view that stores nothing",
+        "  reaches v, a materialized view kept true by the commit; rows can only go from it",
+        "  reaches w through v, a view that stores nothing; rows can only go from it",
     ]
     assert lines("EXPLAIN INSERT INTO alone VALUES (1)") == ["INSERT changes alone: its rows", "  reaches no view"]
     assert lines("EXPLAIN SELECT * FROM w JOIN late ON w.id = late.id") == [

@@ -6,6 +6,7 @@ itself would do. A change carries `_weight`; only operators that are linear in i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -107,7 +108,7 @@ class Lowering:
     def _project(self, node: n.Project, binding: Binding | None) -> Lowered:
         passed = [(a, e.attribute) for a, e in node.columns if e.attribute is not None]
         below = self.lower(node.input, binding.reduced(passed) if binding else None)
-        texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
+        texts = [f"{self._computed(attribute, e.sql)} AS {attribute.label}" for attribute, e in node.columns]
         if not texts:
             texts = ["1 AS _vk_one"]
         frame = below.frame.select(*listed(*texts, *([WEIGHT] if below.weighted else [])))
@@ -119,6 +120,16 @@ class Lowering:
             only_names = bool(node.columns) and len(passed) == len(node.columns)
             rows = pa.table([rows.column(old) for _, old in names], [new for new, _ in names]) if only_names else None
         return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide, rows=rows)
+
+    def _computed(self, attribute: Attribute, sql: str) -> str:
+        """A column's text.
+
+        Sail takes coalesce(x, 0) for never NULL until it shares `x IS NOT NULL` with another column, and then refuses
+        to group the rows of a union: so it is told that the value may be NULL.
+        """
+        if self.engine.kind != "sail" or attribute.type.is_nested or not _NEVER_NULL.search(sql):
+            return sql
+        return f"nullif({sql}, NULL)"
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
@@ -461,6 +472,8 @@ def _pairs(
 def _schema(outputs: tuple[Attribute, ...]) -> Schema:
     return Schema(tuple(Column(a.label, a.type) for a in outputs))
 
+
+_NEVER_NULL = re.compile(r"\b(coalesce|ifnull|nvl)\s*\(", re.IGNORECASE)
 
 _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {
     n.Scan: Lowering._scan,

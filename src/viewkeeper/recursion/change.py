@@ -9,18 +9,10 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.rules import Rule
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.recursion.rows import Growing, Rows, Workspace
+from viewkeeper.recursion.steps import Step
 
 ADDED, REMOVED = 1, -1
 """The two kinds of change."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A rule, one of its literals and the rows of that literal to begin with; without them, the whole body."""
-
-    rule: Rule
-    place: int | None = None
-    rows: Rows | None = None
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import made_equal, numbers_beside
-from viewkeeper.recursion.change import Step
 from viewkeeper.recursion.evaluation import Evaluation
 from viewkeeper.recursion.maintenance import Maintenance
 from viewkeeper.recursion.rows import Growing, Rows
+from viewkeeper.recursion.steps import Step
 
 
 def remove(work: Maintenance, steps: list[Step]) -> None:
@@ -28,7 +28,7 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
     while steps:
         gone: dict[str, Rows] = {}
         for name in work.predicates:
-            found = work.propose(steps, name, work.outside_before, work.stored)
+            found = work.propose(work.in_old, steps, name)
             if found is not None and (fresh := deleted[name].new_among(found)).count:
                 gone[name] = fresh
         for name, rows in gone.items():

@@ -10,10 +10,11 @@ Nothing is filtered twice: what went is in ∇p, what stayed in D.
 
 from __future__ import annotations
 
-from viewkeeper.recursion.change import Filtration, Step
+from viewkeeper.recursion.change import Filtration
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
 from viewkeeper.recursion.rows import Growing, Rows
+from viewkeeper.recursion.steps import Step
 
 
 def remove(work: Maintenance, steps: list[Step]) -> None:
@@ -26,7 +27,7 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
     while steps:
         gone: dict[str, Rows] = {}
         for name in work.predicates:
-            found = work.propose(steps, name, work.outside_before, work.stored)
+            found = work.propose(work.in_old, steps, name)
             if found is None:
                 continue
             reduced = disqualified[name].new_among(work.removed[name].new_among(found))

@@ -11,8 +11,8 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import DatalogError
-from viewkeeper.recursion.bodies import body
 from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed
+from viewkeeper.recursion.steps import Joins, Step
 
 MOST_ROUNDS = 10_000
 """A recursion that has not ended after so many rounds is given up."""
@@ -36,6 +36,7 @@ class Evaluation:
         self._rules: dict[str, list[Rule]] = {}
         self._waiting: dict[str, list[Rows]] = {}
         self._new_rules: list[Rule] = []
+        self._joins = Joins(space, self._source, self._grown)
 
     def declare(self, predicate: Predicate) -> None:
         """Makes a relation, empty so far."""
@@ -75,37 +76,24 @@ class Evaluation:
 
     def _round(self, name: str, added: dict[str, list[Rows]], fresh: Sequence[Rule]) -> None:
         """What one relation gains from what was added last, and from rules that are new."""
-        head = self._predicates[name]
         steps = [
-            (rule, place, rows)
+            Step(rule, place, rows)
             for rule in self._rules[name]
             if rule not in fresh
             for place, literal in enumerate(rule.body)
             if not literal.negated
             for rows in added.get(str(literal.source), ())
         ]
-        whole = [rule for rule in fresh if all(self.known[name].count for name in self._recursive(rule))]
-        if not steps and not whole:
-            return
+        steps += [Step(rule) for rule in fresh if all(self.known[name].count for name in self._recursive(rule))]
+        if steps:
+            self.add(name, self._joins.derive(self._predicates[name], steps))
 
-        def build(lowering: Lowering) -> n.Node:
-            def source(literal: Literal) -> n.Node:
-                known = self.known.get(str(literal.source))
-                if known is not None:
-                    return known.node(lowering, literal.attributes)
-                return self.outside(lowering, literal)
+    def _grown(self, literal: Literal) -> Growing | None:
+        return self.known.get(str(literal.source))
 
-            def step(rule: Rule, place: int, rows: Rows) -> n.Node:
-                def of(number: int, literal: Literal) -> n.Node:
-                    return rows.node(lowering, literal.attributes) if number == place else source(literal)
-
-                return body(rule, head, of, place)
-
-            parts = [step(rule, place, rows) for rule, place, rows in steps]
-            parts += [body(rule, head, lambda _, literal: source(literal)) for rule in whole]
-            return parts[0] if len(parts) == 1 else n.Union(tuple(parts), head.attributes)
-
-        self.add(name, self.space.run(build, large=any(rows.table is None for _, _, rows in steps)))
+    def _source(self, lowering: Lowering, literal: Literal) -> n.Node:
+        known = self._grown(literal)
+        return known.node(lowering, literal.attributes) if known is not None else self.outside(lowering, literal)
 
     def _recursive(self, rule: Rule) -> list[str]:
         return [str(literal.source) for literal in rule.body if literal.source in self.known and not literal.negated]

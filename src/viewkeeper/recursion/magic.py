@@ -13,6 +13,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, column
 from viewkeeper.algebra.rows import filter_rows, row_tuples
 from viewkeeper.algebra.rules import Predicate, Rule
+from viewkeeper.engine.lowered import distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.evaluation import Evaluation, Outside
 from viewkeeper.recursion.rewriting import Bound, Rewriting, adorned, calls_of
@@ -64,7 +65,7 @@ class Magic(Rewriting):
         bound: Bound = tuple(range(len(self.predicates[name].attributes)))
         while (name, bound) in self.instead:
             bound = self.instead[name, bound]
-        left = set(row_tuples(rows.table)) if rows.table is not None else set()
+        left = set(rows.tuples) if rows.table is not None else set()
         known = self.evaluation.known
 
         def all_found() -> bool:
@@ -77,7 +78,7 @@ class Magic(Rewriting):
         indexes = [known[one].index for one in names]
         if rows.table is not None and all(index is not None for index in indexes):
             all_found()
-            return {row for row in row_tuples(rows.table) if row not in left}
+            return {row for row in rows.tuples if row not in left}
         return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
 
     def parted(self, name: str, rows: Rows) -> tuple[Rows, Rows]:
@@ -86,7 +87,7 @@ class Magic(Rewriting):
         if isinstance(holds, Rows):
             return holds, self.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
         assert rows.table is not None
-        flags = [row in holds for row in row_tuples(rows.table)]
+        flags = [row in holds for row in rows.tuples]
         kept, lost = (filter_rows(rows.table, [flag is wanted for flag in flags]) for wanted in (True, False))
         return self.space.on_driver(kept, rows.attributes), self.space.on_driver(lost, rows.attributes)
 
@@ -95,6 +96,8 @@ class Magic(Rewriting):
         if len(bound) == len(rows.attributes):
             return rows
         columns = tuple(rows.attributes[i] for i in bound)
+        if rows.table is not None and not any(a.type.is_nested for a in columns):
+            return self.space.on_driver(distinct_rows(rows.table.select([a.label for a in columns])), columns)
         pairs = tuple((a, column(a)) for a in columns)
         return self.space.run(lambda lowering: n.Project(lowering.given(rows.lowered), pairs))
 

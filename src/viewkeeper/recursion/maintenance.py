@@ -18,10 +18,10 @@ from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.rules import Literal, Rule
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.recursion.bodies import body
-from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Step, Trace
+from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Trace
 from viewkeeper.recursion.evaluation import Outside, check_rounds, outside_in
 from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed, rest_of
+from viewkeeper.recursion.steps import Joins, Moved, Step
 
 Recursive = Callable[[Lowering, Literal], n.Node]
 """Gives the rows of a recursive literal, under its attributes."""
@@ -43,6 +43,16 @@ class Maintenance:
         self.added = {name: Growing(space, p.attributes) for name, p in self.predicates.items()}
         self.trace = Trace()
         self._stored = dict(after.stored)
+        self.in_old = Joins(space, self._source(self.outside_before, self.stored))
+        self._in_new = Joins(space, self._source(self.outside_after, self.now), moved=self._moved)
+
+    def _moved(self, literal: Literal) -> Moved | None:
+        name = str(literal.source)
+        return Moved(self.stored, self.removed[name], self.added[name]) if literal.is_recursive else None
+
+    @staticmethod
+    def _source(outside: Outside, recursive: Recursive) -> Recursive:
+        return lambda lowering, literal: (recursive if literal.is_recursive else outside)(lowering, literal)
 
     def work(self, remove: Callable[[Maintenance, list[Step]], None]) -> Net:
         """The net change, with a strategy for what goes."""
@@ -57,26 +67,12 @@ class Maintenance:
 
     # rounds --------------------------------------------------------------------------------------
 
-    def propose(self, steps: Sequence[Step], name: str, outside: Outside, recursive: Recursive) -> Rows | None:
+    def propose(self, joins: Joins, steps: Sequence[Step], name: str) -> Rows | None:
         """What the rules of one relation derive from some steps; None if no step is about it."""
         mine = [step for step in steps if step.rule.head == name]
         if not mine:
             return None
-        head = self.predicates[name]
-
-        def build(lowering: Lowering) -> n.Node:
-            def of(step: Step) -> n.Node:
-                def source(place: int, literal: Literal) -> n.Node:
-                    if place == step.place and step.rows is not None:
-                        return step.rows.node(lowering, literal.attributes)
-                    return recursive(lowering, literal) if literal.is_recursive else outside(lowering, literal)
-
-                return body(step.rule, head, source, step.place)
-
-            parts = tuple(of(step) for step in mine)
-            return parts[0] if len(parts) == 1 else n.Union(parts, head.attributes)
-
-        found = self.space.run(build, large=any(s.rows is not None and s.rows.table is None for s in mine))
+        found = joins.derive(self.predicates[name], mine)
         self.trace.note(self.trace.proposed, name, found.count)
         return found
 
@@ -122,7 +118,7 @@ class Maintenance:
         while steps:
             came: dict[str, Rows] = {}
             for name, predicate in self.predicates.items():
-                found = self.propose(steps, name, self.outside_after, self.now)
+                found = self.propose(self._in_new, steps, name)
                 if found is None or not found.count:
                     continue
                 found = self.added[name].new_among(found)

@@ -5,8 +5,10 @@ Every round's rows are computed by one query and kept, so a plan never grows wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,33 +19,42 @@ from viewkeeper.algebra.rows import consolidate, filter_rows, part_with_sign, ro
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import SMALL, Engine
-from viewkeeper.engine.lowered import Lowered, Reader
+from viewkeeper.engine.lowered import Binding, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
+
+Tuples = list[tuple[Any, ...]]
 
 Build = Callable[[Lowering], n.Node]
 """Makes an expression for one query; given rows become part of it through its lowering."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Different rows, computed and kept."""
+    """Different rows, computed and kept: on the driver, as a `table` with columns named by labels, or in files."""
 
-    lowered: Lowered
+    attributes: tuple[Attribute, ...]
     count: int
+    table: pa.Table | None
+    make: Callable[[], Lowered]
 
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """Its columns."""
-        return self.lowered.outputs
+    @functools.cached_property
+    def lowered(self) -> Lowered:
+        """The rows for the engine; those on the driver are handed over when they are first asked for."""
+        return self.make()
 
-    @property
-    def table(self) -> pa.Table | None:
-        """The rows themselves where they are on the driver."""
-        return self.lowered.rows
+    @functools.cached_property
+    def tuples(self) -> Tuples:
+        """The rows, where they are on the driver."""
+        assert self.table is not None
+        return row_tuples(self.table)
 
     def node(self, lowering: Lowering, attributes: Sequence[Attribute]) -> n.Node:
         """The rows inside a query, under given attributes."""
         return renamed(lowering.given(self.lowered), attributes)
+
+
+def _kept(lowered: Lowered) -> Rows:
+    return Rows(lowered.outputs, lowered.count, lowered.rows, lambda: lowered)
 
 
 def renamed(node: n.Node, attributes: Sequence[Attribute]) -> n.Node:
@@ -80,8 +91,7 @@ class Workspace:
         if lowered.empty:
             return self.on_driver(_empty(lowered.outputs), lowered.outputs)
         self.queries += 1
-        kept = self.reader.keep(lowered, large=large)
-        return Rows(kept, kept.count)
+        return _kept(self.reader.keep(lowered, large=large))
 
     def parted(self, change: n.Node) -> tuple[Rows, Rows]:
         """What a change adds and what it removes, each row once."""
@@ -99,21 +109,42 @@ class Workspace:
 
     def _with_sign(self, kept: Lowered, sign: str) -> Rows:
         frame = kept.frame.filter(parsed(f"{WEIGHT} {sign} 0")).select(*listed(*[a.label for a in kept.outputs]))
-        part = self.reader.keep(Lowered(frame, kept.outputs), large=True)
-        return Rows(part, part.count)
+        return _kept(self.reader.keep(Lowered(frame, kept.outputs), large=True))
 
     def on_driver(self, table: pa.Table, attributes: tuple[Attribute, ...]) -> Rows:
         """Rows that are on the driver already, all different."""
-        return Rows(self.reader.local(table, attributes), table.num_rows)
+        named = table.rename_columns([a.label for a in attributes])
+        return Rows(attributes, table.num_rows, named, lambda: self.reader.local(named, attributes))
+
+    def of_tuples(self, rows: Sequence[tuple[Any, ...]], attributes: tuple[Attribute, ...]) -> Rows:
+        """Different rows that are on the driver as tuples."""
+        columns = zip(*rows, strict=True) if rows else [()] * len(attributes)
+        arrays = [pa.array(values, a.type.arrow) for values, a in zip(columns, attributes, strict=True)]
+        return self.on_driver(pa.table(arrays, names=[a.label for a in attributes]), attributes)
 
     def among(self, rows: Rows, build: Build) -> Rows:
         """Those of some rows that an expression has, read by them."""
+        local = self._among_on_driver(rows, build)
+        if local is not None:
+            return local
         pairs = tuple((a, a) for a in rows.attributes)
 
         def restricted(lowering: Lowering) -> n.Node:
             return n.Restrict(renamed(build(lowering), rows.attributes), lowering.given(rows.lowered), pairs)
 
         return self.run(restricted)
+
+    def _among_on_driver(self, rows: Rows, build: Build) -> Rows | None:
+        """The same, where what these rows pick of the expression is on the driver."""
+        if rows.table is None or not rows.attributes or not all(is_plain(a) for a in rows.attributes):
+            return None
+        lowering = Lowering(self.engine, self.reader)
+        binding = Binding(rows.attributes, rows.table)
+        lowered = lowering.lower(renamed(build(lowering), rows.attributes), binding)
+        if lowered.rows is None and not lowered.empty:
+            return None
+        there = set(row_tuples(lowered.rows)) if lowered.rows is not None else set()
+        return self.on_driver(filter_rows(rows.table, [row in there for row in rows.tuples]), rows.attributes)
 
     def less(self, rows: Rows, build: Build) -> Rows:
         """Those of some rows that an expression has not."""
@@ -122,7 +153,7 @@ class Workspace:
         if rows.table is not None:
             found = self.among(rows, build)
             if found.table is not None:
-                return self.without(rows, set(row_tuples(found.table)))
+                return self.without(rows, set(found.tuples))
 
         def remaining(lowering: Lowering) -> n.Node:
             return rest_of(lowering.given(rows.lowered), lambda others: renamed(build(lowering), others))
@@ -132,7 +163,7 @@ class Workspace:
     def without(self, rows: Rows, known: set[tuple[Any, ...]]) -> Rows:
         """Those of some rows on the driver that are not among known ones."""
         assert rows.table is not None
-        found = [row not in known for row in row_tuples(rows.table)]
+        found = [row not in known for row in rows.tuples]
         return rows if all(found) else self.on_driver(filter_rows(rows.table, found), rows.attributes)
 
 
@@ -145,6 +176,7 @@ class Growing:
         self.count = 0
         self._few = _empty(attributes)
         self._index: set[tuple[Any, ...]] | None = set()
+        self._by: dict[tuple[int, ...], dict[Any, Tuples]] = {}
         self._many: list[Lowered] = []
         self._current: Lowered | None = None
 
@@ -160,7 +192,9 @@ class Growing:
         else:
             self._few = pa.concat_tables([self._few, rows.table.rename_columns(self._few.column_names)])
             if self._index is not None:
-                self._index.update(row_tuples(rows.table))
+                self._index.update(rows.tuples)
+                for columns, known in self._by.items():
+                    _sort_in(known, columns, rows.tuples)
         if self._few.num_rows > SMALL:
             flushed = self.space.reader.local(self._few, self.attributes)
             self._many.append(replace(flushed, rows=None, known=(), narrow=False))
@@ -172,12 +206,21 @@ class Growing:
     def parts(self) -> list[Rows]:
         """All of them, part by part."""
         few = [self.space.on_driver(self._few, self.attributes)] if self._few.num_rows else []
-        return [*(Rows(part, part.count) for part in self._many), *few]
+        return [*map(_kept, self._many), *few]
 
     @property
     def index(self) -> set[tuple[Any, ...]] | None:
         """The rows as tuples, where all are on the driver."""
         return self._index
+
+    def by(self, columns: tuple[int, ...]) -> dict[Any, Tuples] | None:
+        """The rows by the values of some columns, where all are on the driver."""
+        if self._index is None:
+            return None
+        if columns not in self._by:
+            self._by[columns] = {}
+            _sort_in(self._by[columns], columns, self._index)
+        return self._by[columns]
 
     def new_among(self, rows: Rows) -> Rows:
         """Those of some rows that it has not."""
@@ -204,6 +247,18 @@ class Growing:
         if len(given) == 1:
             return renamed(given[0], self.attributes)
         return n.Union(given, self.attributes)
+
+
+def _sort_in(known: dict[Any, Tuples], columns: tuple[int, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    key_of = itemgetter(*columns)
+    for row in rows:
+        known.setdefault(key_of(row), []).append(row)
+
+
+def is_plain(attribute: Attribute) -> bool:
+    """Whether values are equal on the driver exactly if they are to the engine."""
+    kind = attribute.type
+    return kind.is_integer or kind.name in ("string", "date", "boolean", "decimal")
 
 
 _OTHER = 9_000_000

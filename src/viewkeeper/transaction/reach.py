@@ -89,7 +89,8 @@ def explain_change(tx: Transaction, change: Change, whole: str) -> list[str]:
     views = [(tx.by_id(key), through) for key, through in list(reached.items())[1:]]
     kinds = _kinds([view for view, _ in views], table, change)
     for view, through in views:
-        lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}{_ONLY[kinds[view.id]]}")
+        only = _ONLY[kinds[view.id]] if view.definition is not None and not view.definition.is_demand else ""
+        lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}{only}")
     lines += [f"  passes by {tx.by_id(key).name}, {why}" for key, why in passed.items() if key not in reached]
     return lines if len(lines) > 1 else [*lines, "  reaches no view"]
 

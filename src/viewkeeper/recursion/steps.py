@@ -1,0 +1,275 @@
+"""Steps of a recursion: a rule applied to the rows that one of its literals gained, or to all there is.
+
+Few rows are joined on the driver, where the rows that a few keys pick of a stored relation are anyway; so a round of a
+small change costs no query. Many rows, and rules with conditions, computed values or negation, go to the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.rows import row_tuples
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.engine.lowered import Binding
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.recursion.bodies import body
+from viewkeeper.recursion.rows import Growing, Rows, Tuples, Workspace, is_plain
+
+FEW = 20_000
+"""So many rows at most are joined on the driver, and come out of it."""
+
+ByKey = dict[Any, Tuples]
+
+Source = Callable[[Lowering, Literal], n.Node]
+"""Gives the rows of a literal, under its attributes."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A rule, one of its literals and the rows of that literal to begin with; without them, the whole body."""
+
+    rule: Rule
+    place: int | None = None
+    rows: Rows | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What is stored, less some rows and with some more."""
+
+    stored: Source
+    removed: Growing
+    added: Growing
+
+
+class Joins:
+    """Works steps out. `source` gives what their literals stand for.
+
+    `growing` gives those that gain rows on the way; `moved` those that are what is stored, less some rows and with some
+    more, both of which grow on the way.
+    """
+
+    def __init__(
+        self,
+        space: Workspace,
+        source: Source,
+        growing: Callable[[Literal], Growing | None] = lambda _: None,
+        moved: Callable[[Literal], Moved | None] = lambda _: None,
+    ) -> None:
+        self.space = space
+        self.source = source
+        self.growing = growing
+        self.moved = moved
+        self._lookups: dict[tuple[Any, ...], _Lookup] = {}
+        self._orders: dict[tuple[int, int], _Order | None] = {}
+        self._kept: list[Rule] = []  # so that no other rule gets the id of one that is known
+
+    def derive(self, head: Predicate, steps: Sequence[Step]) -> Rows:
+        """The different rows that some steps give."""
+        found: set[tuple[Any, ...]] | None = set()
+        for step in steps:
+            more = self._on_driver(step)
+            if more is None or found is None or len(found) + len(more) > FEW:
+                found = None
+                break
+            found.update(more)
+        if found is not None:
+            return self.space.of_tuples(list(found), head.attributes)
+
+        def build(lowering: Lowering) -> n.Node:
+            def of(step: Step) -> n.Node:
+                def source(place: int, literal: Literal) -> n.Node:
+                    if place == step.place and step.rows is not None:
+                        return step.rows.node(lowering, literal.attributes)
+                    return self.source(lowering, literal)
+
+                return body(step.rule, head, source, step.place)
+
+            parts = tuple(of(step) for step in steps)
+            return parts[0] if len(parts) == 1 else n.Union(parts, head.attributes)
+
+        return self.space.run(build, large=any(s.rows is not None and s.rows.table is None for s in steps))
+
+    # on the driver -------------------------------------------------------------------------------
+
+    def _on_driver(self, step: Step) -> Tuples | None:
+        """The rows of a step, joined on the driver; None if that is not for the driver."""
+        begin = self._beginning(step)
+        if begin is None:
+            return None
+        place, current = begin
+        order = self._order(step.rule, place)
+        if order is None:
+            return None
+        for join in order.joins:
+            if not current:
+                return []
+            joined = self._joined(join, current)
+            if joined is None:
+                return None
+            current = joined
+        return list(map(order.head, current))
+
+    def _beginning(self, step: Step) -> tuple[int, Tuples] | None:
+        """The literal that the join begins with, and its rows: what the step is about, or the fewest there are."""
+        if step.rows is not None:
+            assert step.place is not None
+            return None if step.rows.table is None or step.rows.count > FEW else (step.place, step.rows.tuples)
+        there = [(place, self.growing(literal)) for place, literal in enumerate(step.rule.body)]
+        grown = [(place, known) for place, known in there if known is not None and known.index is not None]
+        if not grown:
+            return None
+        place, fewest = min(grown, key=lambda pair: pair[1].count)
+        assert fewest.index is not None
+        return None if len(fewest.index) > FEW else (place, list(fewest.index))
+
+    def _order(self, rule: Rule, place: int) -> _Order | None:
+        key = (id(rule), place)
+        if key not in self._orders:
+            self._orders[key] = _order_of(rule, place)
+            self._kept.append(rule)
+        return self._orders[key]
+
+    def _joined(self, join: _Join, current: Tuples) -> Tuples | None:
+        """Rows beside those of another literal that have the same key."""
+        key_of = join.ours
+        wanted = set(map(key_of, current))
+        partners = self._partners(join, wanted)
+        if partners is None:
+            return None
+        found = [row + other for row in current for other in partners.get(key_of(row), ())]
+        if len(found) > FEW:
+            return None
+        for left, right in join.same:
+            found = [row for row in found if row[left] == row[right]]
+        return found
+
+    def _partners(self, join: _Join, wanted: set[Any]) -> ByKey | None:
+        known = self.growing(join.literal)
+        if known is not None:
+            return known.by(join.columns)
+        moved = self.moved(join.literal)
+        lookup = self._lookups.setdefault((join.literal.source, join.columns), _Lookup())
+        missing = wanted - lookup.keys
+        if lookup.failed or (
+            missing and not self._fetch(join, lookup, missing, moved.stored if moved else self.source)
+        ):
+            lookup.failed = True
+            return None
+        return _after(moved, join.columns, wanted, lookup.rows) if moved is not None else lookup.rows
+
+    def _fetch(self, join: _Join, lookup: _Lookup, missing: set[Any], source: Source) -> bool:
+        """Reads the rows with some keys; whether they are on the driver."""
+        if len(missing) > FEW:
+            return False
+        literal, columns = join.literal, join.columns
+        bound = tuple(literal.attributes[i] for i in columns)
+        keys = list(missing) if len(columns) > 1 else [(key,) for key in missing]
+        arrays = [pa.array([key[i] for key in keys], a.type.arrow) for i, a in enumerate(bound)]
+        binding = Binding(bound, pa.table(arrays, names=[a.label for a in bound]))
+        lowering = Lowering(self.space.engine, self.space.reader)
+        lowered = lowering.lower(source(lowering, literal), binding)
+        if lowered.rows is None and not lowered.empty:
+            return False
+        key_of = itemgetter(*columns)
+        if lowered.rows is not None:
+            for row in dict.fromkeys(row_tuples(lowered.rows)):
+                key = key_of(row)
+                if key in missing:
+                    lookup.rows.setdefault(key, []).append(row)
+        lookup.keys |= missing
+        return True
+
+
+def _after(moved: Moved, columns: tuple[int, ...], wanted: set[Any], stored: ByKey) -> ByKey | None:
+    """The rows with some keys of what is stored, less what went and with what came."""
+    gone, come = moved.removed.index, moved.added.by(columns)
+    if gone is None or come is None:
+        return None
+    if not gone and not come:
+        return stored
+    return {key: [row for row in stored.get(key, ()) if row not in gone] + come.get(key, []) for key in wanted}
+
+
+@dataclass
+class _Lookup:
+    """Rows of a relation by the values of some columns, as far as they were asked for."""
+
+    keys: set[Any] = field(default_factory=set)
+    rows: ByKey = field(default_factory=dict)
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class _Join:
+    """A literal that is joined to what is there: by which columns of its own, which of ours, and what else is equal."""
+
+    literal: Literal
+    columns: tuple[int, ...]
+    ours: Callable[[tuple[Any, ...]], Any]
+    same: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The joins of a rule that begins with one of its literals, and the head's columns in what comes out."""
+
+    joins: tuple[_Join, ...]
+    head: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+def _order_of(rule: Rule, first: int) -> _Order | None:
+    """None if the rule has more than columns that are equal, or columns that the driver may compare otherwise."""
+    others = [literal for place, literal in enumerate(rule.body) if place != first]
+    if rule.conditions or rule.computed or any(literal.negated for literal in others):
+        return None
+    heads = [column.attribute for column in rule.columns]
+    attributes = [a for literal in rule.body for a in literal.attributes]
+    if not heads or any(a is None for a in heads) or not all(is_plain(a) for a in attributes):
+        return None
+    if any(not e.null_safe or e.left.type != e.right.type for e in rule.equalities):
+        return None
+    there = list(rule.body[first].attributes)
+    joins: list[_Join] = []
+    while others:
+        linked = [(_links(rule, there, literal), literal) for literal in others]
+        links, literal = max(linked, key=lambda pair: len(pair[0]))
+        if not links:
+            return None  # a cross join
+        others.remove(literal)
+        columns = tuple(links)
+        places = tuple(there.index(links[column]) for column in columns)
+        width = len(there)
+        there += literal.attributes
+        same = tuple(
+            (there.index(e.left), there.index(e.right))
+            for e in rule.equalities
+            if e.left in there and e.right in there and max(there.index(e.left), there.index(e.right)) >= width
+        )
+        linked_already = {(place, width + column) for place, column in zip(places, columns, strict=True)}
+        same = tuple(pair for pair in same if pair not in linked_already and pair[::-1] not in linked_already)
+        joins.append(_Join(literal, columns, itemgetter(*places), same))
+    inside = [e for e in rule.equalities if {e.left, e.right} <= set(rule.body[first].attributes)]
+    if inside or any(a not in there for a in heads):
+        return None
+    picked = itemgetter(*(there.index(a) for a in heads if a is not None))
+    single = len(heads) == 1
+    return _Order(tuple(joins), (lambda row: (picked(row),)) if single else picked)
+
+
+def _links(rule: Rule, there: list[Attribute], literal: Literal) -> dict[int, Attribute]:
+    """The columns of a literal that equal something that is there, each with one such."""
+    found: dict[int, Attribute] = {}
+    for place, attribute in enumerate(literal.attributes):
+        for e in rule.equalities:
+            for one, other in ((e.left, e.right), (e.right, e.left)):
+                if one == attribute and other in there:
+                    found.setdefault(place, other)
+    return found
