@@ -295,3 +295,16 @@ def test_explain_says_which_changes_matter(db: vk.Database) -> None:
         "  reaches path, a materialized view kept true by the commit; rows can only come to it",
         "  reaches lonely through path, a materialized view kept true by the commit; rows can only go from it",
     ]
+
+
+def test_what_gets_dearer_than_computing_anew_is_given_up(db: vk.Database) -> None:
+    db.datalog(CLOSURE.replace("symbol", "number").replace('edge("a", "b"). edge("b", "c").', ""))
+    with db.transaction() as tx:
+        tx.insert("edge", [(i, i + 1) for i in range(300) if i != 150])
+    commit = db.sql("INSERT INTO edge VALUES (150, 151)").commit
+    report = commit.report["path"]
+    assert report.strategy == "full"
+    assert "following the change by epf was given up after" in report.reason
+    assert len(commit.changes["path"].weights()) == 151 * 150
+    assert db.verify().equal
+    assert db.sql("INSERT INTO edge VALUES (1000, 1001)").commit.report["path"].strategy == "incremental"

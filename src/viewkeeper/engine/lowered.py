@@ -73,6 +73,10 @@ class Binding:
 class Reader(Protocol):
     """Reads stored relations, and recursive ones, in the states that a plan asks for."""
 
+    @property
+    def queries(self) -> int:
+        """How many queries it has run so far."""
+
     def scan(self, scan: Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation in a state: at least those that the binding asks for. A change is weighted."""
 

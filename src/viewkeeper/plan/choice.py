@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from viewkeeper.plan.cost import Changed, Rates, Stored, anew, by_change
+from viewkeeper.plan.cost import Changed, Rates, Stored, anew, by_change, recursion_anew
 
 FEW_ROWS = 10_000
 """With so few rows either way takes no time worth a thought: the view follows the change."""
@@ -25,6 +25,8 @@ class Choice:
     reason: str
     note: str = ""
     weighed: bool = False
+    limit: float | None = None
+    """Seconds that following the change may cost before it is given up for computing anew."""
 
 
 def choose(
@@ -51,14 +53,19 @@ LARGE_SHARE = 5
 """A recursion is computed anew if more than one row in so many of what it reads has changed."""
 
 
-def choose_for_recursion(refresh: str, changed: int, total: int) -> Choice:
-    """The way to go for a recursive relation. How many rounds a change takes is not known, so only shares count."""
+def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rates) -> Choice:
+    """The way to go for a recursive relation.
+
+    How many rounds a change takes is not known beforehand. So it is followed, unless it is large, until that has cost
+    as much as computing anew would.
+    """
     if refresh in ("full", "incremental"):
         return Choice(refresh, f"refresh = '{refresh}'")
-    told = f"{count(changed)} changed of {count(total)} that the recursion reads"
-    if changed * LARGE_SHARE > total and changed > FEW_ROWS:
+    told = f"{count(changed)} changed of {count(stored.total)} that the recursion reads"
+    if changed * LARGE_SHARE > stored.total and changed > FEW_ROWS:
         return Choice("full", f"{told}: computed anew", weighed=True)
-    return Choice("incremental", told, weighed=True)
+    limit = recursion_anew(stored, rates) if stored.total + stored.rows > FEW_ROWS else None
+    return Choice("incremental", told, weighed=True, limit=limit)
 
 
 def turns(choice: Callable[[int], Choice], most: int) -> int | None:

@@ -30,6 +30,8 @@ class Rates:
     """For a row that comes or goes, checked and written."""
     compared: float
     """For a stored row that is compared with the one computed anew."""
+    on_driver: float = 1e-6
+    """For a row that is joined on the driver."""
 
 
 RATES = {
@@ -112,6 +114,15 @@ class Stored:
     def work(self, rates: Rates) -> float:
         """Seconds for a row that is read and worked through."""
         return rates.row + (rates.worked if self.heavy else 0.0)
+
+
+ROUNDS = 10
+"""Rounds that a recursion is expected to take."""
+
+
+def recursion_anew(stored: Stored, rates: Rates) -> float:
+    """Seconds to compute a recursive relation from its inputs and compare it with what is stored."""
+    return ROUNDS * rates.query + (stored.total + stored.rows) * (rates.worked + rates.compared)
 
 
 def anew(stored: Stored, changed: int, rates: Rates) -> float:

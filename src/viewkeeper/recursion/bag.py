@@ -64,7 +64,6 @@ def _rounds(space: Workspace, node: n.Fixpoint, first: Lowered) -> Iterator[Lowe
     outside = outside_of(node)
     current = first
     for _ in range(MOST_ROUNDS):
-        space.queries += 1
         current = space.reader.keep(current)
         if current.empty:
             return

@@ -34,7 +34,6 @@ class Trace:
     removed: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     rounds: int = 0
-    queries: int = 0
     unbound: int = 0
     adornments: list[str] = field(default_factory=list)
     filtrations: list[Filtration] = field(default_factory=list)

@@ -62,16 +62,26 @@ class Evaluation:
             self._waiting.setdefault(name, []).append(fresh)
         return fresh
 
+    @property
+    def count(self) -> int:
+        """How many rows there are by now, of all relations."""
+        return sum(known.count for known in self.known.values())
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is more to derive."""
+        return bool(self._waiting or self._new_rules)
+
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Applies the rules until nothing is added, or until enough is known; then it can go on later."""
-        while (self._waiting or self._new_rules) and not until():
+        while self.goes_on and not until():
             self.rounds += 1
             check_rounds(self.rounds, self._predicates)
             added, self._waiting = self._waiting, {}
             fresh, self._new_rules = self._new_rules, []
             for name in self._predicates:
                 self._round(name, added, [rule for rule in fresh if rule.head == name])
-            if sum(known.count for known in self.known.values()) > MOST_ROWS:
+            if self.count > MOST_ROWS:
                 raise _endless(self._predicates, f"has more than {MOST_ROWS:,} rows")
 
     def _round(self, name: str, added: dict[str, list[Rows]], fresh: Sequence[Rule]) -> None:

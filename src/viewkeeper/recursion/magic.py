@@ -12,7 +12,7 @@ from typing import Any
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, column
 from viewkeeper.algebra.rows import filter_rows, row_tuples
-from viewkeeper.algebra.rules import Predicate, Rule
+from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowered import distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.evaluation import Evaluation, Outside
@@ -24,11 +24,16 @@ class Magic(Rewriting):
     """Answers bound queries in one state."""
 
     def __init__(
-        self, space: Workspace, predicates: Sequence[Predicate], rules: Sequence[Rule], outside: Outside
+        self,
+        space: Workspace,
+        predicates: Sequence[Predicate],
+        rules: Sequence[Rule],
+        outside: Outside,
+        is_small: Callable[[Literal], bool] = lambda _: False,
     ) -> None:
         self.space = space
         self.evaluation = Evaluation(space, outside)
-        super().__init__(predicates, rules, self.evaluation)
+        super().__init__(predicates, rules, self.evaluation, is_small=is_small)
 
     def ask(self, name: str, bound: Bound, calls: Rows, until: Callable[[], bool] = lambda: False) -> list[str]:
         """Makes all answers to some calls known, or enough of them; the relations that have them.
@@ -56,10 +61,10 @@ class Magic(Rewriting):
         parts = [self.evaluation.known[name].node(lowering, attributes) for name in names]
         return parts[0] if len(parts) == 1 else n.Union(tuple(parts), tuple(attributes))
 
-    def holds(self, name: str, rows: Rows) -> set[tuple[Any, ...]] | Rows:
+    def holds(self, name: str, rows: Rows, most: int | None = None) -> set[tuple[Any, ...]] | Rows | None:
         """Which of some rows can be derived: as tuples where they are on the driver.
 
-        The search ends as soon as all of them are found.
+        The search ends as soon as all of them are found; None if it is given up after more than `most` rows.
         """
         self.prepare(name)
         bound: Bound = tuple(range(len(self.predicates[name].attributes)))
@@ -74,16 +79,23 @@ class Magic(Rewriting):
                     left.difference_update(grown.index)
             return rows.table is not None and not left
 
-        names = self.ask(name, bound, self._columns(rows, bound), all_found)
+        def is_over() -> bool:
+            return all_found() or (most is not None and self.evaluation.count > most)
+
+        names = self.ask(name, bound, self._columns(rows, bound), is_over)
+        if self.evaluation.goes_on and not all_found():
+            return None
         indexes = [known[one].index for one in names]
         if rows.table is not None and all(index is not None for index in indexes):
             all_found()
             return {row for row in rows.tuples if row not in left}
         return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
 
-    def parted(self, name: str, rows: Rows) -> tuple[Rows, Rows]:
-        """Rows that can be derived, and those that cannot."""
-        holds = self.holds(name, rows)
+    def parted(self, name: str, rows: Rows, most: int | None = None) -> tuple[Rows, Rows] | None:
+        """Rows that can be derived, and those that cannot; None if that is given up."""
+        holds = self.holds(name, rows, most)
+        if holds is None:
+            return None
         if isinstance(holds, Rows):
             return holds, self.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
         assert rows.table is not None

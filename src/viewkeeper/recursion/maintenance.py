@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.rows import filter_rows
 from viewkeeper.algebra.rules import Literal, Rule
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
@@ -62,7 +65,6 @@ class Maintenance:
         for name in self.predicates:
             self.trace.note(self.trace.removed, name, self.removed[name].count)
             self.trace.note(self.trace.added, name, self.added[name].count)
-        self.trace.queries = self.space.queries
         return Net(self.added, self.removed, self.trace)
 
     # rounds --------------------------------------------------------------------------------------
@@ -121,14 +123,26 @@ class Maintenance:
                 found = self.propose(self._in_new, steps, name)
                 if found is None or not found.count:
                     continue
-                found = self.added[name].new_among(found)
-                literal = Literal(name, predicate.attributes)
-                fresh = self.space.less(found, lambda lowering, literal=literal: self.now(lowering, literal))  # type: ignore[misc]
+                fresh = self._not_there(name, predicate.attributes, self.added[name].new_among(found))
                 if fresh.count:
                     came[name] = fresh
             for name, rows in came.items():
                 self.added[name].add(rows)
             steps = self.following(self.after.rules, came)
+
+    def _not_there(self, name: str, attributes: tuple[Attribute, ...], rows: Rows) -> Rows:
+        """Those of some rows that are not there now; what went is not, and needs no look."""
+        gone = self.removed[name].index
+        if gone is None or rows.table is None:
+            literal = Literal(name, attributes)
+            return self.space.less(rows, lambda lowering: self.now(lowering, literal))
+        back = [row in gone for row in rows.tuples]
+        others = self.space.on_driver(filter_rows(rows.table, [not flag for flag in back]), rows.attributes)
+        others = self.space.less(others, lambda _: self.as_stored(name, attributes))
+        assert others.table is not None, "fewer rows than were on the driver"
+        if not any(back):
+            return others
+        return self.space.on_driver(pa.concat_tables([filter_rows(rows.table, back), others.table]), rows.attributes)
 
 
 def differing(before: n.Fixpoint, after: n.Fixpoint) -> tuple[list[Rule], list[Rule]]:

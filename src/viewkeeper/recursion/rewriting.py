@@ -9,15 +9,19 @@ For every adornment that is asked for, the rules are rewritten once:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.recursion.bodies import made_equal, numbers_beside
 from viewkeeper.recursion.rows import all_equal
+
+SMALL_ROWS = 1_000_000
+"""So many rows are read at once, whichever of them are wanted."""
 
 Bound = tuple[int, ...]
 """The bound columns of a call, by position."""
@@ -67,12 +71,22 @@ class Rewriting:
     """The rules of a recursion, rewritten for the adornments that are asked for."""
 
     def __init__(
-        self, predicates: Sequence[Predicate], rules: Sequence[Rule], into: Rules, *, supplements: bool = True
+        self,
+        predicates: Sequence[Predicate],
+        rules: Sequence[Rule],
+        into: Rules,
+        *,
+        supplements: bool = True,
+        is_small: Callable[[Literal], bool] = lambda _: False,
     ) -> None:
-        """`supplements`: what stands before a call is kept in a relation of its own, not joined twice."""
+        """`supplements`: what stands before a call is kept in a relation of its own, not joined twice.
+
+        `is_small` tells literals that can be read by any of their columns, not only by those they are sorted by.
+        """
         self.predicates = {predicate.name: predicate for predicate in predicates}
         self.rules = rules
         self.into = into
+        self.is_small = is_small
         self.adornments: list[str] = []
         self.instead: dict[tuple[str, Bound], Bound] = {}  # adornments with fewer columns that are asked for anyway
         self._made: set[tuple[str, Bound]] = set()
@@ -221,7 +235,7 @@ class Rewriting:
             return 1 if bound else 4
         if not bound:
             return 3
-        return 0 if bound[0] == 0 else 2  # tables are sorted by their first columns
+        return 0 if bound[0] == 0 or self.is_small(literal) else 2  # tables are sorted by their first columns
 
     def _call(self, rule: Rule, literal: Literal, inner: Bound, part: _Body) -> None:
         """m:q(..) :- what stands before q. Nothing if it would only call what is called already."""
@@ -281,3 +295,23 @@ def _equal_to(attribute: Attribute, equalities: Sequence[Equality], there: set[A
     if attribute in there:
         return attribute
     return min((a for a in _reached(equalities, {attribute}) if a in there), key=lambda a: a.number)
+
+
+def questions(node: n.Fixpoint, size: Callable[[n.Scan], int]) -> list[Rewriting]:
+    """The ways to ask whether a row of a recursion can be derived: the rules for it, written down.
+
+    In the first, tables are read by what they are sorted by; in the second, those that have few rows, which `size`
+    counts, by any column. Where only one of them does without all rows of a relation, the other is left out.
+    """
+    small = {number for number, part in enumerate(node.inputs) if sum(map(size, n.scans(part))) <= SMALL_ROWS}
+    ways = [_whole_rows(node, numbers) for numbers in (set[int](), small)]
+    found = {tuple(way.adornments): way for way in reversed(ways) if not way.unbound}
+    return list(found.values())[::-1] or ways[:1]
+
+
+def _whole_rows(node: n.Fixpoint, small: set[int]) -> Rewriting:
+    """The rules for tests of whole rows of each relation."""
+    rules = Rewriting(node.predicates, node.rules, Written(), is_small=lambda literal: literal.source in small)
+    for predicate in node.predicates:
+        rules.prepare(predicate.name)
+    return rules

@@ -93,7 +93,9 @@ class Rederivation:
             added[name] = Growing(self.space, predicate.attributes)
             removed[name] = Growing(self.space, predicate.attributes)
             for rows in inserted.parts():
-                added[name].add(self.magic.parted(name, rows)[1])
+                parts = self.magic.parted(name, rows)
+                assert parts is not None, "it is not given up without a limit"
+                added[name].add(parts[1])
             for rows in deleted.parts():
                 removed[name].add(again.new_among(inserted.new_among(rows)))
             trace.note(trace.proposed, name, deleted.count + inserted.count)
@@ -101,7 +103,6 @@ class Rederivation:
             trace.note(trace.added, name, added[name].count)
             trace.note(trace.removed, name, removed[name].count)
         trace.rounds = self.evaluation.rounds
-        trace.queries = self.space.queries
         trace.unbound = len(self.magic.unbound)
         trace.adornments = self.magic.adornments
         return Net(added, removed, trace)

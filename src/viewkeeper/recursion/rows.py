@@ -21,6 +21,7 @@ from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import SMALL, Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.plan.cost import RATES
 
 Tuples = list[tuple[Any, ...]]
 
@@ -76,13 +77,29 @@ def rest_of(left: n.Node, right: Callable[[tuple[Attribute, ...]], n.Node]) -> n
     return n.Exists(left, right(others), all_equal(left.outputs, others), negated=True)
 
 
-class Workspace:
-    """Where a recursion is worked out: runs its queries and counts them."""
+class TooDear(Exception):
+    """Working a recursion out has cost more than it may."""
 
-    def __init__(self, engine: Engine, reader: Reader) -> None:
+
+class Workspace:
+    """Where a recursion is worked out: runs its queries, and stops when they have cost more than a limit."""
+
+    def __init__(self, engine: Engine, reader: Reader, limit: float | None = None) -> None:
+        """`limit` is in seconds, as the model of costs counts them."""
         self.engine = engine
         self.reader = reader
-        self.queries = 0
+        self.limit = limit
+        self._began = reader.queries
+        self._rows = 0
+
+    def worked(self, rows: int) -> None:
+        """Notes that so many rows were joined on the driver."""
+        self._rows += rows
+        if self.limit is None:
+            return
+        rates, queries = RATES[self.engine.kind], self.reader.queries - self._began
+        if queries * rates.query + self._rows * rates.on_driver > self.limit:
+            raise TooDear(f"{queries:,} queries and {self._rows:,} rows on the driver")
 
     def run(self, build: Build, *, large: bool = False) -> Rows:
         """The different rows of an expression. `large`: they are not expected to fit on the driver."""
@@ -90,7 +107,7 @@ class Workspace:
         lowered = lowering.lower(n.Distinct(build(lowering)))
         if lowered.empty:
             return self.on_driver(_empty(lowered.outputs), lowered.outputs)
-        self.queries += 1
+        self.worked(0)
         return _kept(self.reader.keep(lowered, large=large))
 
     def parted(self, change: n.Node) -> tuple[Rows, Rows]:
@@ -99,7 +116,6 @@ class Workspace:
         if lowered.empty:
             none = self.on_driver(_empty(lowered.outputs), lowered.outputs)
             return none, none
-        self.queries += lowered.rows is None
         kept = self.reader.keep(lowered)
         if kept.rows is not None:
             net = consolidate(kept.rows)

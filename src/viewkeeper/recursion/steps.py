@@ -73,13 +73,7 @@ class Joins:
 
     def derive(self, head: Predicate, steps: Sequence[Step]) -> Rows:
         """The different rows that some steps give."""
-        found: set[tuple[Any, ...]] | None = set()
-        for step in steps:
-            more = self._on_driver(step)
-            if more is None or found is None or len(found) + len(more) > FEW:
-                found = None
-                break
-            found.update(more)
+        found = self._on_driver(steps)
         if found is not None:
             return self.space.of_tuples(list(found), head.attributes)
 
@@ -99,23 +93,26 @@ class Joins:
 
     # on the driver -------------------------------------------------------------------------------
 
-    def _on_driver(self, step: Step) -> Tuples | None:
-        """The rows of a step, joined on the driver; None if that is not for the driver."""
-        begin = self._beginning(step)
-        if begin is None:
-            return None
-        place, current = begin
-        order = self._order(step.rule, place)
-        if order is None:
-            return None
-        for join in order.joins:
-            if not current:
-                return []
-            joined = self._joined(join, current)
-            if joined is None:
+    def _on_driver(self, steps: Sequence[Step]) -> set[tuple[Any, ...]] | None:
+        """The different rows of some steps, joined on the driver; None if that is not for the driver."""
+        planned: list[tuple[Tuples, _Order]] = []
+        for step in steps:
+            begin = self._beginning(step)
+            order = self._order(step.rule, begin[0]) if begin is not None else None
+            if begin is None or order is None or any(self._lookup(join).failed for join in order.joins):
                 return None
-            current = joined
-        return list(map(order.head, current))
+            planned.append((begin[1], order))
+        found: set[tuple[Any, ...]] = set()
+        for current, order in planned:
+            for join in order.joins:
+                joined = self._joined(join, current) if current else []
+                if joined is None:
+                    return None
+                current = joined
+            found.update(map(order.head, current))
+            if len(found) > FEW:
+                return None
+        return found
 
     def _beginning(self, step: Step) -> tuple[int, Tuples] | None:
         """The literal that the join begins with, and its rows: what the step is about, or the fewest there are."""
@@ -144,9 +141,12 @@ class Joins:
         partners = self._partners(join, wanted)
         if partners is None:
             return None
-        found = [row + other for row in current for other in partners.get(key_of(row), ())]
-        if len(found) > FEW:
+        met = [partners.get(key_of(row), ()) for row in current]
+        total = sum(map(len, met))
+        if total > FEW:
             return None
+        self.space.worked(total)
+        found = [row + other for row, others in zip(current, met, strict=True) for other in others]
         for left, right in join.same:
             found = [row for row in found if row[left] == row[right]]
         return found
@@ -164,6 +164,9 @@ class Joins:
             lookup.failed = True
             return None
         return _after(moved, join.columns, wanted, lookup.rows) if moved is not None else lookup.rows
+
+    def _lookup(self, join: _Join) -> _Lookup:
+        return self._lookups.setdefault((join.literal.source, join.columns), _Lookup())
 
     def _fetch(self, join: _Join, lookup: _Lookup, missing: set[Any], source: Source) -> bool:
         """Reads the rows with some keys; whether they are on the driver."""

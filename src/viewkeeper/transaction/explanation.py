@@ -173,7 +173,7 @@ def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
             continue
         body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
         if not node.bag:
-            how = strategy_for(node)
+            how = strategy_for(node, lambda scan: rows_of(state.relations[scan.relation]))
             body |= {"strategy": how.name, "reason": how.reason}
         found.append(body)
     return found

@@ -210,8 +210,7 @@ def decide(reader: StateReader, relation: Relation, changed: Collection[str], re
     coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
     if relation.definition is not None and isinstance(relation.definition.maintained, n.Fixpoint):
-        there = stored_of(find, relation, {})
-        return choose_for_recursion(refresh, sum(rows.values()), there.total)
+        return choose_for_recursion(refresh, sum(rows.values()), stored_of(find, relation, {}), rates)
     return choose(
         refresh,
         sum(rows.values()),

@@ -27,7 +27,7 @@ from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.prefix import move
 from viewkeeper.errors import InternalError, ViewkeeperError
-from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.choice import Choice, span
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.definition import AUXILIARY, VIEW
 from viewkeeper.store.scan import Source, pick, signed_frame
@@ -388,7 +388,12 @@ def _recursion(
     node = replace(node, stored=tuple((name, replace(scan, state=n.OLD)) for name, scan in stored))
     before = former_node(tx, relation) if relation.id in tx.redefined else node
     assert isinstance(before, n.Fixpoint)
-    net, how = reader.recursions.change(engine, reader, before, node, changed)
+    found = reader.recursions.change(engine, reader, before, node, changed, choice.limit)
+    if isinstance(found, str):
+        recompute(tx, relation, node, reader)
+        assert choice.limit is not None
+        return replace(choice, strategy="full", note=f"{found}: anew it costs about {span(choice.limit)}")
+    net, how = found
     _join_change(tx, relation, signed(engine, reader, net, node.shown, node.outputs), check=True)
     return replace(choice, note=f"{how.name}: {net.trace}")
 

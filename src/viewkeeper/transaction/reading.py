@@ -52,6 +52,7 @@ class Work:
     files_total: int = 0
     rows_read: int = 0
     read: list[str] = field(default_factory=list)
+    queries: int = 0
 
     def count(self, name: str, picked: Scan) -> None:
         """Notes that a relation is read."""
@@ -85,6 +86,11 @@ class StateReader:
         self.recursions = Recursions(OnceEach())
         self.own = ""  # the view that is worked on: what it reads of itself is not counted
         self.work = Work()
+
+    @property
+    def queries(self) -> int:
+        """How many queries it has run so far."""
+        return self.work.queries
 
     @staticmethod
     def of(tx: Transaction, since: int | None = None) -> StateReader:
@@ -151,6 +157,7 @@ class StateReader:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
         if lowered.empty or lowered.rows is not None:
             return replace(lowered, count=lowered.rows.num_rows if lowered.rows is not None else 0)
+        self.work.queries += 1
         schema = schema_of(lowered.outputs)
         lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
         small = self.engine.collect_small(lowered.frame) if not large else None
@@ -338,6 +345,7 @@ class Fetched:
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
+        reader.work.queries += 1
         stored = replace(picked, rows=None)
         schema = relation.schema.subset(columns)
         frame = signed_frame(reader.engine, reader.store.storage, stored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -20,9 +20,9 @@ from viewkeeper.recursion.change import Net
 from viewkeeper.recursion.evaluation import evaluate, outside_of
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
-from viewkeeper.recursion.rewriting import Rewriting, Written
+from viewkeeper.recursion.rewriting import questions
 from viewkeeper.recursion.rod import Rederivation
-from viewkeeper.recursion.rows import Growing, Workspace, renamed
+from viewkeeper.recursion.rows import Growing, TooDear, Workspace, renamed
 from viewkeeper.transaction.once import OnceEach
 
 STRATEGIES = {"epf": epf.remove, "dred": dred.remove}
@@ -37,15 +37,13 @@ class Strategy:
     reason: str
 
 
-def strategy_for(node: n.Fixpoint) -> Strategy:
+def strategy_for(node: n.Fixpoint, size: Callable[[n.Scan], int]) -> Strategy:
     """Filtering each step, if that takes bound queries only; else deleting too much and deriving it again."""
-    rules = Rewriting(node.predicates, node.rules, Written())
-    for predicate in node.predicates:
-        rules.prepare(predicate.name)
-    if rules.unbound:
-        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(rules.unbound)}")
-    asked = ", ".join(rules.adornments)
-    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {asked}")
+    ways = questions(node, size)
+    if ways[0].unbound:
+        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(ways[0].unbound)}")
+    told = "; if that leads too far: ".join(", ".join(way.adornments) for way in ways)
+    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {told}")
 
 
 def common_part(node: n.Fixpoint) -> n.Fixpoint:
@@ -102,13 +100,26 @@ class Recursions:
         return self.once.get(("rederived", common_part(node.recursion)), work)
 
     def change(
-        self, engine: Engine, reader: Reader, before: n.Fixpoint, after: n.Fixpoint, changed: Collection[str]
-    ) -> tuple[Net, Strategy]:
-        """The net change of all relations of a stored recursion, and how it was worked out."""
+        self,
+        engine: Engine,
+        reader: Reader,
+        before: n.Fixpoint,
+        after: n.Fixpoint,
+        changed: Collection[str],
+        limit: float | None,
+    ) -> tuple[Net, Strategy] | str:
+        """The net change of all relations of a stored recursion, and how it was worked out.
 
-        def work() -> tuple[Net, Strategy]:
-            how = strategy_for(after)
-            return Maintenance(Workspace(engine, reader), before, after, changed).work(STRATEGIES[how.name]), how
+        A text says what it had cost when it was given up, because that was more than the limit.
+        """
+
+        def work() -> tuple[Net, Strategy] | str:
+            how = strategy_for(after, reader.size)
+            space = Workspace(engine, reader, limit)
+            try:
+                return Maintenance(space, before, after, changed).work(STRATEGIES[how.name]), how
+            except TooDear as cost:
+                return f"following the change by {how.name} was given up after {cost}"
 
         return self.once.get(("change", common_part(before), common_part(after)), work)
 

@@ -90,6 +90,11 @@ class _Given:
     stored: StateReader
     given: Mapping[str, Frame]
 
+    @property
+    def queries(self) -> int:
+        """How many queries it has run so far."""
+        return self.stored.queries
+
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation or of a given frame."""
         if scan.relation not in self.given:
