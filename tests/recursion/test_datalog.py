@@ -308,3 +308,42 @@ def test_what_gets_dearer_than_computing_anew_is_given_up(db: vk.Database) -> No
     assert len(commit.changes["path"].weights()) == 151 * 150
     assert db.verify().equal
     assert db.sql("INSERT INTO edge VALUES (1000, 1001)").commit.report["path"].strategy == "incremental"
+
+
+AGGREGATED = """
+    .decl edge(x:number, y:number)
+    .input edge
+    .decl p(x:number, y:number)
+    .output p
+    p(x, y) :- edge(x, y).
+    p(z, x) :- edge(x, y), p(z, y), u = count : { edge(_, y), y >= x }, u > 0.
+    edge(1, 2). edge(2, 3). edge(3, 1).
+"""
+
+
+def test_an_aggregate_in_a_recursive_rule_may_name_variables_around_it(db: vk.Database) -> None:
+    db.datalog(AGGREGATED)  # from p(z, y) to p(z, x) over edge(x, y) where y >= x
+    assert rows(db, "p") == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1)]
+    commit = db.sql("DELETE FROM edge WHERE x = 1").commit
+    assert commit.changes["p"].weights() == {(1, 1): -1, (1, 2): -1, (2, 1): -1}
+    assert db.verify().equal
+
+
+def test_an_aggregate_over_the_recursion_itself_is_refused_at_its_rule(db: vk.Database) -> None:
+    with pytest.raises(vk.errors.DatalogError) as caught:
+        db.datalog("""
+            .decl edge(x:number, y:number)
+            .input edge
+            .decl p(x:number)
+            .output p
+            p(x) :- edge(x, _).
+            p(u) :- p(y), u = count : { edge(a, _), a > y }, u < 9.
+        """)
+    assert str(caught.value) == (
+        "'p' cannot be read through GROUP BY and aggregates inside its own definition\n"
+        "at line 7, column 13:\n"
+        "              p(u) :- p(y), u = count : { edge(a, _), a > y }, u < 9.\n"
+        "              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "detail: in the rule p(u) :- p(y), u = count : { edge(a, _), a > y }, u < 9.\n"
+        "hint: do that outside of the recursion, over its result"
+    )

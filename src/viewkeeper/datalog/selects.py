@@ -8,7 +8,7 @@ of the text, so that rules and views are kept by the same laws.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra.schema import Column, Schema
@@ -23,10 +23,14 @@ from viewkeeper.errors import DatalogError
 
 @dataclass(frozen=True)
 class Relations:
-    """What a rule may name: columns of relations, and the user's functions with the types they return."""
+    """What a rule may name: columns of relations, and the user's functions with the types they return.
+
+    `recursive` are the relations that the rule's own depends on and that depend on it.
+    """
 
     schemas: Mapping[str, Schema]
     functions: Mapping[str, str]
+    recursive: Collection[str] = ()
 
 
 def selects(rule: NormalRule, relations: Relations, head: Schema | None) -> list[str]:
@@ -227,11 +231,10 @@ class _Body:
     def _solutions(self, aggregate: NormalAggregate, rule: NormalRule, chosen: Sequence[bool]) -> tuple[str, Type]:
         """The different solutions of an aggregate's body."""
         inner = _Body(self.relations, self.numbers)
-        bound = {term.name for atom in aggregate.body.positive for term in atom.arguments if isinstance(term, Variable)}
-        if any(variable.name not in bound for variable in aggregate.outer):
-            for atom in rule.body.positive:
-                inner._atom(atom)
-            inner.wild.clear()
+        bound = {name for atom in aggregate.body.positive for name in _variables(atom)}
+        for atom in self._around(rule, [v.name for v in aggregate.outer if v.name not in bound]):
+            inner._atom(atom)
+        inner.wild.clear()
         around = set(inner.known)
         inner.read(aggregate.body, rule, chosen)
         outer = [f"{inner.known[v.name].sql} AS {quote(f'o{i}')}" for i, v in enumerate(aggregate.outer)]
@@ -242,6 +245,22 @@ class _Body:
         value = f"CAST({target.sql} AS {kind.ddl}) AS v"
         listed = [*outer, *(f"{sql} AS {quote(f's{i}')}" for i, sql in enumerate([*own, *inner.wild])), value]
         return f"SELECT DISTINCT {', '.join(listed)}{inner.tail()}", kind
+
+    def _around(self, rule: NormalRule, names: Sequence[str]) -> Sequence[Atom]:
+        """Atoms of a rule that bind some variables of it, outside of its recursion if there are any."""
+        atoms = sorted(rule.body.positive, key=lambda atom: atom.relation in self.relations.recursive)
+        chosen: dict[Atom, None] = {}
+        for name in names:
+            binding = [atom for atom in atoms if name in _variables(atom)]
+            if not binding:
+                return rule.body.positive
+            if not any(atom in chosen for atom in binding):
+                chosen[binding[0]] = None
+        return list(chosen)
+
+
+def _variables(atom: Atom) -> set[str]:
+    return {term.name for term in atom.arguments if isinstance(term, Variable)}
 
 
 def _same(left: Value, right: Value) -> str:

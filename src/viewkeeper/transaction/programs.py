@@ -5,8 +5,10 @@ Relations that depend on each other are one recursion; any other relation is a u
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
@@ -100,13 +102,8 @@ class Program:
             there = self.tx.find(name)
             if name not in self.schemas and there is not None:
                 self.schemas[name] = there.schema
-        try:
+        with _told_of(stratum.rules[0]):
             return self._recursive(stratum) if stratum.is_recursive else self._plain(stratum)
-        except DatalogError:
-            raise
-        except ViewkeeperError as problem:
-            rule = stratum.rules[0]
-            raise DatalogError(problem.message, detail=where(rule), hint=problem.hint, place=rule.place) from problem
 
     def _relations(self, rules: Sequence[NormalRule]) -> Relations:
         named = {atom.relation for rule in rules for atom in _atoms(rule)}
@@ -133,7 +130,7 @@ class Program:
         for name in stratum.relations:
             if name not in self.schemas:
                 self._infer(name, stratum)
-        relations = self._relations(stratum.rules)
+        relations = replace(self._relations(stratum.rules), recursive=stratum.relations)
         context = Context("", "", self.typer)
         markers = {
             name: n.Scan(
@@ -146,10 +143,11 @@ class Program:
         recursion = Recursion(context, markers, None, bag=False)
         names = _Known(self.tx, self.coming, markers)
         for rule in stratum.rules:
-            for text in selects(rule, relations, self.schemas[rule.head.relation]):
-                query = read_query(text, text, names, self.typer)
-                node, _ = n.fresh(query.node, context.numbers)
-                recursion.branch(rule.head.relation, node, str(rule))
+            with _told_of(rule):
+                for text in selects(rule, relations, self.schemas[rule.head.relation]):
+                    query = read_query(text, text, names, self.typer)
+                    node, _ = n.fresh(query.node, context.numbers)
+                    recursion.branch(rule.head.relation, node, str(rule))
         found = {}
         for name in stratum.relations:
             shown = [context.numbers.like(a) for a in markers[name].attributes]
@@ -177,6 +175,17 @@ class Program:
         names = column_names(start[0])
         columns = (Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True))
         self.schemas[name] = Schema(tuple(columns))
+
+
+@contextlib.contextmanager
+def _told_of(rule: NormalRule) -> Iterator[None]:
+    """What is wrong with the SQL of a rule, said of the rule."""
+    try:
+        yield
+    except DatalogError:
+        raise
+    except ViewkeeperError as problem:
+        raise DatalogError(problem.message, detail=where(rule), hint=problem.hint, place=rule.place) from problem
 
 
 def column_names(rule: NormalRule) -> list[str]:
