@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,7 +20,14 @@ from random_programs import (
 )
 
 import viewkeeper as vk
+from viewkeeper.algebra.rules import Predicate
+from viewkeeper.recursion.rows import Rows
+from viewkeeper.recursion.steps import Joins, Step
 from viewkeeper.transaction import recursive
+
+FOUND = (105, 165, 179)
+"""Programs that once came out wrong: an aggregate in a recursion that names variables around it, the first rule of a
+relation that had none, and rows joined on the driver as if a negated literal were not."""
 
 TRANSACTIONS = 4
 RULE_CHANGES = 2
@@ -111,7 +118,7 @@ def run(connect: Callable[..., vk.Database], seed: int, transactions: int, rule_
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(80), *FOUND])
 def test_random_programs_on_sail(connect: Callable[..., vk.Database], seed: int) -> None:
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
 
@@ -144,3 +151,35 @@ def test_with_rows_in_files(connect: Callable[..., vk.Database], monkeypatch: py
     monkeypatch.setattr("viewkeeper.recursion.rows.SMALL", 3)
     monkeypatch.setattr("viewkeeper.recursion.rows.MOST_PARTS", 2)
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("seed", range(86, 92))
+def test_by_queries_alone(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """As if all rows were too many to be joined on the driver."""
+    monkeypatch.setattr("viewkeeper.recursion.steps.FEW", 0)
+    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("seed", [179, *range(80, 86)])
+def test_the_driver_joins_as_the_engine_does(
+    connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    both = 0
+
+    def derive(joins: Joins, head: Predicate, listed: Sequence[Step]) -> Rows:
+        nonlocal both
+        found = joins._on_driver(listed)
+        with monkeypatch.context() as patch:
+            patch.setattr(joins, "_on_driver", lambda _: None)
+            rows = original(joins, head, listed)
+        if found is not None:
+            assert found == set(rows.tuples), [step.rule.text for step in listed]
+            both += 1
+        return rows
+
+    original = Joins.derive
+    monkeypatch.setattr(Joins, "derive", derive)
+    run(connect, seed, TRANSACTIONS, RULE_CHANGES)
+    assert both, "no step was for the driver"

@@ -119,7 +119,8 @@ class Joins:
         if step.rows is not None:
             assert step.place is not None
             return None if step.rows.table is None or step.rows.count > FEW else (step.place, step.rows.tuples)
-        there = [(place, self.growing(literal)) for place, literal in enumerate(step.rule.body)]
+        positive = [(place, literal) for place, literal in enumerate(step.rule.body) if not literal.negated]
+        there = [(place, self.growing(literal)) for place, literal in positive]
         grown = [(place, known) for place, known in there if known is not None and known.index is not None]
         if not grown:
             return None

@@ -220,6 +220,8 @@ class _Changes:
         if any(definition.kind == VIEW for definition in self.tx.defined.values()):
             return  # the rules from before would be read with virtual relations as they are now
         rules = tuple(normal([self.there[relation.name]]))
+        if not rules:
+            return  # nothing was there, so all that is derived now comes
         schemas = {relation.name: relation.schema}
         made = Program(self.tx, schemas).made(Stratum((relation.name,), rules, is_recursive=True))
         self.tx.formerly[relation.id] = made[relation.name].node
