@@ -21,33 +21,12 @@ class Stratum:
     is_recursive: bool
 
 
-def stratify(rules: Iterable[NormalRule], together: Iterable[Sequence[str]] = ()) -> tuple[Stratum, ...]:
-    """The strata of some rules, lowest first. Negation and aggregates must not stand in a cycle.
-
-    Relations that are to stay `together` are one recursion even if they do not depend on each other.
-    """
-    listed = tuple(rules)
-    groups = list(together)
-    graph = dependency_graph(listed)
-    relations = tuple(dict.fromkeys((*graph.relations, *(name for group in groups for name in group))))
-    sources: dict[str, list[str]] = {name: [] for name in relations}
-    for arc in graph.arcs:
-        sources[arc.target].append(arc.source)
-    for group in groups:
-        for name, following in zip(group, (*group[1:], group[0]), strict=True):
-            sources[following].append(name)
-    order = {name: number for number, name in enumerate(relations)}
-    found = [tuple(sorted(part, key=order.__getitem__)) for part in components(relations, sources)]
-    level = {name: number for number, part in enumerate(found) for name in part}
-    inside = [arc for arc in graph.arcs if level[arc.source] == level[arc.target]]
-    for arc in inside:
-        if arc.sign is not Sign.POSITIVE:
-            raise _unstratified(arc, inside, found[level[arc.source]])
-    recursive = {level[arc.target] for arc in inside} | {level[name] for group in groups for name in group}
-    by_level: list[list[NormalRule]] = [[] for _ in found]
-    for rule in listed:
-        by_level[level[rule.head.relation]].append(rule)
-    return tuple(Stratum(part, tuple(by_level[number]), number in recursive) for number, part in enumerate(found))
+def stratify(rules: Iterable[NormalRule]) -> tuple[Stratum, ...]:
+    """The strata of some rules, lowest first. Negation and aggregates must not stand in a cycle."""
+    found = _layered(tuple(rules), ())
+    for arc in found.turned:
+        raise _unstratified(arc, found.inside, found.part_of(arc))
+    return found.strata
 
 
 def stratify_like(rules: Iterable[NormalRule], before: Iterable[Sequence[str]]) -> tuple[Stratum, ...]:
@@ -58,13 +37,44 @@ def stratify_like(rules: Iterable[NormalRule], before: Iterable[Sequence[str]]) 
     for group in before:
         if len(group) > 1 and any(set(group) <= set(stratum.relations) for stratum in alone):
             continue  # they still depend on each other
-        try:
-            tried = stratify(listed, [*kept, group])
-        except DatalogError:
-            continue  # one negates another now
-        if any(set(stratum.relations) == set(group) for stratum in tried):
+        tried = _layered(listed, [*kept, group])
+        if not tried.turned and any(set(stratum.relations) == set(group) for stratum in tried.strata):
             kept.append(group)
-    return stratify(listed, kept) if kept else alone
+    return _layered(listed, kept).strata if kept else alone
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Strata, and the dependencies inside of them; `turned` are those of these that are no plain ones."""
+
+    strata: tuple[Stratum, ...]
+    inside: list[Arc]
+    turned: list[Arc]
+
+    def part_of(self, arc: Arc) -> tuple[str, ...]:
+        return next(stratum.relations for stratum in self.strata if arc.source in stratum.relations)
+
+
+def _layered(rules: tuple[NormalRule, ...], together: Sequence[Sequence[str]]) -> _Layers:
+    """The strata of some rules; relations that are to stay `together` are one recursion in any case."""
+    graph = dependency_graph(rules)
+    relations = tuple(dict.fromkeys((*graph.relations, *(name for group in together for name in group))))
+    sources: dict[str, list[str]] = {name: [] for name in relations}
+    for arc in graph.arcs:
+        sources[arc.target].append(arc.source)
+    for group in together:
+        for name, following in zip(group, (*group[1:], group[0]), strict=True):
+            sources[following].append(name)
+    order = {name: number for number, name in enumerate(relations)}
+    found = [tuple(sorted(part, key=order.__getitem__)) for part in components(relations, sources)]
+    level = {name: number for number, part in enumerate(found) for name in part}
+    inside = [arc for arc in graph.arcs if level[arc.source] == level[arc.target]]
+    recursive = {level[arc.target] for arc in inside} | {level[name] for group in together for name in group}
+    by_level: list[list[NormalRule]] = [[] for _ in found]
+    for rule in rules:
+        by_level[level[rule.head.relation]].append(rule)
+    strata = tuple(Stratum(part, tuple(by_level[number]), number in recursive) for number, part in enumerate(found))
+    return _Layers(strata, inside, [arc for arc in inside if arc.sign is not Sign.POSITIVE])
 
 
 def _unstratified(arc: Arc, inside: list[Arc], part: tuple[str, ...]) -> DatalogError:
