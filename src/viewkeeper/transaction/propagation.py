@@ -191,8 +191,8 @@ def _side_by_side(tx: Transaction, level: list[Relation], work: Callable[[Relati
 
 
 def _follows(tx: Transaction, relation: Relation) -> bool:
-    """Whether a view may follow the change from the state before this transaction."""
-    if relation.id in tx.unfilled or relation.id in tx.refreshing:
+    """Whether a view may follow the change from the state before this transaction, under the definition it had."""
+    if relation.id in tx.unfilled or relation.id in tx.refreshing or relation.id in tx.redefined:
         return False
     return refresh_of(relation, tx.alive()) != "full"
 
