@@ -116,13 +116,19 @@ class Stored:
         return rates.row + (rates.worked if self.heavy else 0.0)
 
 
-ROUNDS = 10
-"""Rounds that a recursion is expected to take."""
+ROUNDS, FEW_QUERIES = 10, 3
+"""Rounds that a recursion is expected to take, each a query; and the queries of one worked out on the driver."""
+
+FEW_ROWS = 100_000
+"""Up to so many rows, a recursion is expected to be worked out on the driver."""
 
 
 def recursion_anew(stored: Stored, rates: Rates) -> float:
     """Seconds to compute a recursive relation from its inputs and compare it with what is stored."""
-    return ROUNDS * rates.query + (stored.total + stored.rows) * (rates.worked + rates.compared)
+    rows = stored.total + stored.rows
+    if rows <= FEW_ROWS:
+        return FEW_QUERIES * rates.query + rows * (rates.on_driver + rates.compared)
+    return ROUNDS * rates.query + rows * (rates.worked + rates.compared)
 
 
 def anew(stored: Stored, changed: int, rates: Rates) -> float:
