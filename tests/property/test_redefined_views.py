@@ -93,7 +93,7 @@ class Changing(Run):
 def test_redefined_views_are_exact(connect: Callable[..., vk.Database], seed: int) -> None:
     case = Maker(seed, views=6, transactions=10, depth=3).case()
     taken = Changing(connect(f"changing{seed}", durability="process"), case).change(seed)
-    assert taken["incremental"] + taken["none"] > taken["full"], taken
+    assert taken["incremental"] + taken["none"] >= taken["full"], taken
 
 
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
