@@ -27,6 +27,7 @@ from viewkeeper.errors import (
     StorageError,
     ViewkeeperError,
 )
+from viewkeeper.plan.advice import Analysis, analyse
 from viewkeeper.spans import seconds
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement
@@ -38,6 +39,7 @@ from viewkeeper.store.store import LOCK, Store, create_database, find_state
 from viewkeeper.store.vacuum import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.table import Table
 from viewkeeper.transaction.explanation import explain
+from viewkeeper.transaction.known import known_relations
 from viewkeeper.transaction.queries import select_frame_at
 from viewkeeper.transaction.reach import explain_select
 from viewkeeper.transaction.result import Result
@@ -219,6 +221,8 @@ class Database:
                 return Result(table=catalogue.describe(self._find(parsed.name)))
             case syntax.Explain():
                 return self._explain(parsed, statement.alone)
+            case syntax.Analyze():
+                return explained(str(self.analyze(parsed.query, statement.alone)).splitlines())
             case syntax.Verify():
                 return Result(table=catalogue.certificate(self.verify(parsed.name)))
             case syntax.Select():
@@ -286,6 +290,13 @@ class Database:
             case _:
                 lines = (self._current() or Transaction(self)).explain(explain.statement, text)
         return explained(lines)
+
+    def analyze(self, query: str, text: str | None = None) -> Analysis:
+        """What can be said of a view before it is created: keys, duplicates, and what keeping it true would take.
+
+        `text` is what the query was cut from, for the places in it.
+        """
+        return analyse("the view", query, text or query, known_relations(self._store.refresh()))
 
     def _tried(self, define: Callable[[Transaction], Result]) -> list[str]:
         """What would become of the views that something defines; nothing is kept of it."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewkeeper.errors import NotFound
+from viewkeeper.errors import NotFound, NotMaintainable
+from viewkeeper.plan.advice import Analysis, analyse
 from viewkeeper.store.definition import Definition
 from viewkeeper.table import Readable
+from viewkeeper.transaction.known import known_relations
+from viewkeeper.transaction.programs import DATALOG
 
 
 class View(Readable):
@@ -33,3 +36,14 @@ class View(Readable):
     def explain(self, format: str = "text") -> str:
         """How it is kept true: what is stored, and what a change of each table leads to."""
         return self._db.explain(self.name, format=format)
+
+    @property
+    def analysis(self) -> Analysis:
+        """Keys, duplicates, and for each table it names and each operation what keeping the view true takes."""
+        if self.definition.language == DATALOG:
+            raise NotMaintainable(
+                f"{self.name} is defined by rules: it is a set, and all its columns are a key",
+                hint=f"db.explain({self.name!r}) says how it is kept",
+            )
+        known = known_relations(self._db._store.refresh())
+        return analyse(self.name, self.sql, self.sql, known, columns=self.definition.names)

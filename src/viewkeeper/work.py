@@ -101,7 +101,14 @@ class Transaction:
                 statement=syntax.Insert() | syntax.Update() | syntax.Delete() | syntax.Merge() as change
             ):
                 return explained(self.explain(change, statement.alone))
-            case syntax.Select() | syntax.Show() | syntax.Describe() | syntax.Explain() | syntax.Verify():
+            case (
+                syntax.Select()
+                | syntax.Show()
+                | syntax.Describe()
+                | syntax.Explain()
+                | syntax.Analyze()
+                | syntax.Verify()
+            ):
                 return self._db._statement(statement)
             case _:
                 return self.run(parsed, statement.alone)

@@ -20,6 +20,8 @@ from queries import Generator, Query, Relation, Table, random_literal, random_sc
 import viewkeeper as vk
 from oracle import Bag, Oracle, bag, difference, lines_of, transpiled, weights
 from viewkeeper.analysis.polarity import Kinds, polarities
+from viewkeeper.analysis.references import Nesting
+from viewkeeper.plan.advice import Analysis
 from vkt import Batch, Script, View, write_script
 
 FOUND = Path(__file__).parent.parent / "golden" / "found"
@@ -209,6 +211,7 @@ class Run:
         self.oracle = Oracle()
         self.outcome = Outcome()
         self.held: dict[str, Bag] = {}
+        self._analyses: dict[tuple[str, str], Analysis] = {}
 
     def run(self) -> Outcome:
         try:
@@ -282,7 +285,9 @@ class Run:
                 told = weights(changes[view.name].weights()) if view.name in changes else {}
                 self._check_change(view.name, where, told, difference(new, self.held[view.name]))
                 self._check_kinds(view.name, where, changes)
+                self._check_safety(view.name, where, changes, self.held[view.name], new)
             self.held[view.name] = new
+            self._check_claims(view.name, where)
             self._check_contents(view.name, where)
             self.outcome.pairs += 1
             if view.name in self.outcome.wrong:
@@ -307,6 +312,43 @@ class Run:
             foreseen |= polarity.gives(_kinds(changes, state.relations[key].name))
         if _kinds(changes, name) not in foreseen:
             self.outcome.wrong[name] = f"{where}: {_kinds(changes, name)} from what can only lead to {foreseen}"
+
+    def _analysis(self, name: str) -> Analysis:
+        """What is said of a view beforehand, under the query it has."""
+        view = self.db.view(name)
+        if (name, view.sql) not in self._analyses:
+            self._analyses[name, view.sql] = view.analysis
+        return self._analyses[name, view.sql]
+
+    def _check_claims(self, name: str, where: str) -> None:
+        """No two rows agree on what is said to be a key, and where there is one, no row is there twice."""
+        analysis = self._analysis(name)
+        rows = self.held[name]
+        if not analysis.duplicates and any(count > 1 for count in rows.values()):
+            self.outcome.wrong[name] = f"{where}: rows are there twice, though {analysis.keys} are keys"
+        for key in analysis.keys:
+            places = [analysis.columns.index(column) for column in key]
+            seen = {tuple(row[place] for place in places) for row in rows}
+            if len(seen) < len(rows):
+                self.outcome.wrong[name] = f"{where}: rows agree on the key {key}"
+
+    def _check_safety(self, name: str, where: str, changes: Mapping[str, Any], old: Bag, new: Bag) -> None:
+        """Through a safe reference, what a change of one table brings was not there, and what it takes is gone."""
+        tables = [table.name for table in self.case.tables if table.name in changes]
+        joined = any(word in self.db.view(name).sql for word in ("UNION", "EXCEPT", "INTERSECT"))
+        if len(tables) != 1 or name not in changes or joined:  # safe within a branch says nothing of the others
+            return
+        verdicts = [v for v in self._analysis(name).findings.verdicts if v.reference.name == tables[0]]
+        others = [v for v in self._analysis(name).findings.verdicts if v.reference.name in self.held]
+        top = all(v.nesting is Nesting.TOP and v.is_safe for v in verdicts)
+        if not verdicts or others or not top or _kinds(changes, tables[0]) not in (Kinds.ADDITIONS, Kinds.REMOVALS):
+            return
+        if Kinds.ADDITIONS in _kinds(changes, tables[0]):
+            again = [row for row, weight in weights(changes[name].weights()).items() if weight > 0 and old[row]]
+        else:
+            again = [row for row, weight in weights(changes[name].weights()).items() if weight < 0 and new[row]]
+        if again and len(verdicts) == 1:
+            self.outcome.wrong[name] = f"{where}: {tables[0]} is said to be safe, but {again} were there or stay"
 
     def _check_contents(self, name: str, where: str) -> None:
         try:

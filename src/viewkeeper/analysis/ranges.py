@@ -99,18 +99,19 @@ def _overlap(one: Range, other: Range) -> bool:
 def ranges_of(condition: exp.Expr, schema: Schema, alias: str) -> Ranges:
     """The ranges that a condition on a table's rows implies."""
     found = []
-    for conjunct in _conjuncts(condition):
+    for conjunct in conjuncts(condition):
         implied = _range_of(conjunct, schema, alias.lower())
         if implied is not None:
             found.append(implied)
     return Ranges(tuple(found))
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The conditions that one consists of."""
     if isinstance(node, exp.Paren):
-        return _conjuncts(node.this)
+        return conjuncts(node.this)
     if isinstance(node, exp.And):
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+        return [*conjuncts(node.left), *conjuncts(node.right)]
     return [node]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 
 import pyarrow as pa
+from sqlglot import exp
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.analysis.ranges import Ranges, ranges_of
+from viewkeeper.analysis.ranges import Ranges, conjuncts, ranges_of
 from viewkeeper.errors import SqlError
 from viewkeeper.sql.references import parse_expression
 
@@ -22,6 +23,24 @@ def implied_ranges(condition: Expression) -> Ranges:
         return ranges_of(parse_expression(condition.sql, condition.sql), schema, "")
     except SqlError:
         return Ranges()
+
+
+@functools.lru_cache(maxsize=4096)
+def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], ...]:
+    """The pairs of attributes that a condition makes equal."""
+    labels = {a.label: a for a in condition.attributes}
+    if len(labels) < 2:
+        return ()
+    try:
+        tree = parse_expression(condition.sql, condition.sql)
+    except SqlError:
+        return ()
+    sides = [(part.this, part.expression) for part in conjuncts(tree) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
+    return tuple(
+        (labels[one.name], labels[other.name])
+        for one, other in sides
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column) and {one.name, other.name} <= labels.keys()
+    )
 
 
 def filters_of(node: n.Node, relation: str) -> list[Ranges]:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from viewkeeper.cli.analyze import analyze
 from viewkeeper.cli.compact import compact
 from viewkeeper.cli.context import Options
 from viewkeeper.cli.demo import demo
@@ -23,6 +24,7 @@ from viewkeeper.cli.history import history
 from viewkeeper.cli.load import load
 from viewkeeper.cli.ls import ls
 from viewkeeper.cli.output import FORMATS, tell_error
+from viewkeeper.cli.rules import rules
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
 from viewkeeper.cli.vacuum import vacuum
@@ -98,7 +100,7 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str) -> None:
     ctx.obj = Options(db or "lake", engine, form, db_given=given)
 
 
-for verb in (demo, sql, load, ls, show, explain, verify, history, compact, vacuum, doctor, version):
+for verb in (demo, sql, load, ls, show, explain, analyze, rules, verify, history, compact, vacuum, doctor, version):
     cli.add_command(verb)
 
 

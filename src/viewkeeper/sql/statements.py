@@ -22,6 +22,7 @@ from viewkeeper.sql.change_statements import (
 from viewkeeper.sql.table_statements import CreateTable, DropTable, read_create_table, read_drop_table
 from viewkeeper.sql.tokens import Cursor, Statement
 from viewkeeper.sql.view_statements import (
+    QUERY_WORDS,
     AlterView,
     CreateView,
     DropView,
@@ -37,6 +38,7 @@ from viewkeeper.sql.view_statements import (
 
 __all__ = [
     "AlterView",
+    "Analyze",
     "Control",
     "CreateTable",
     "CreateView",
@@ -106,6 +108,13 @@ class Explain:
     statement: Explained | None = None
 
 
+@dataclass(frozen=True)
+class Analyze:
+    """ANALYZE VIEW query."""
+
+    query: str
+
+
 Parsed: TypeAlias = (
     CreateTable
     | DropTable
@@ -114,6 +123,7 @@ Parsed: TypeAlias = (
     | DropView
     | Refresh
     | Explain
+    | Analyze
     | Verify
     | Insert
     | Update
@@ -160,6 +170,13 @@ def _show(cursor: Cursor) -> Show:
     cursor.index += 1
     cursor.finish()
     return Show(what)
+
+
+def _analyze(cursor: Cursor) -> Analyze:
+    cursor.expect("ANALYZE", "VIEW")
+    if cursor.word() not in QUERY_WORDS:
+        raise cursor.error("ANALYZE VIEW needs a query", hint="write ANALYZE VIEW SELECT ...")
+    return Analyze(cursor.text_of(cursor.index, len(cursor.tokens)))
 
 
 def _describe(cursor: Cursor) -> Describe:
@@ -277,6 +294,7 @@ _READERS: dict[str, Callable[[Cursor], Parsed]] = {
     "START": _control,
     "COMMIT": _control,
     "ROLLBACK": _control,
+    "ANALYZE": _analyze,
     "SHOW": _show,
     "DESCRIBE": _describe,
     "DESC": _describe,

@@ -8,9 +8,10 @@ from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import formula, tree
-from viewkeeper.analysis.keys import keys_of
+from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds, relevant_kinds
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, anew, by_change
 from viewkeeper.plan.sharing import Sharing
@@ -24,7 +25,7 @@ from viewkeeper.transaction.layout import followed, plan_of, refresh_of, rows_of
 from viewkeeper.transaction.propagation import known_as, maintained_node
 from viewkeeper.transaction.reading import SHARED_FROM, StateReader
 from viewkeeper.transaction.recursive import strategy_for
-from viewkeeper.transaction.views import would_save
+from viewkeeper.transaction.views import declared_keys, keeps_more, would_save
 
 SHOWN = (1, 1_000, 100_000)
 """The cost of following a change is shown for so many changed rows."""
@@ -54,7 +55,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         "options": definition.options,
         "sql": definition.sql,
         "columns": {column.name: str(column.type) for column in relation.schema},
-        "keys": [list(key) for key in keys_of(query, _keys_in(state))],
+        "keys": [list(key) for key in keys_of(query, definition.names, declared_keys(state.relations.get))],
         "query": list(tree(query)),
         "auxiliary": [_part(store, state, state.relations[key]).__dict__ for key in definition.hidden],
         "changes": _changes(store, state, relation),
@@ -63,6 +64,8 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     body["relevant"] = {
         kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
     }
+    if relation.kind != VIEW and keeps_more(definition):
+        body["by keys"] = needless(query, declared_keys(state.relations.get))
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
     if relation.kind == VIEW and (rules := _rederived(store, state, query)):
@@ -77,14 +80,6 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     if saved is not None:
         body["auxiliary = true"] = saved
     return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(body)
-
-
-def _keys_in(state: State) -> Any:
-    def keys(scan: n.Scan) -> list[tuple[str, ...]]:
-        schema = state.relations[scan.relation].schema
-        return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
-
-    return keys
 
 
 def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]]:
@@ -239,6 +234,7 @@ def _text(body: dict[str, Any]) -> str:
     keys = "; ".join(f"({', '.join(key)})" for key in body["keys"])
     lines.append(f"keys: {keys or 'none known: rows may repeat'}")
     lines += ["query:", *(f"  {line}" for line in body["query"])]
+    lines += body.get("by keys", ())
     for part in body["auxiliary"]:
         lines.append(f"auxiliary relation {part['name']}: {part['rows']:,} rows in {part['files']} files")
         lines += [f"  {line}" for line in part["tree"]]

@@ -12,9 +12,11 @@ from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import fingerprint, to_json
 from viewkeeper.algebra.types import spelled
+from viewkeeper.analysis.dependencies import Declared
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
+from viewkeeper.plan.by_keys import without_needless
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.functions import SKETCHES
@@ -140,10 +142,11 @@ def _laid_out(
     Where it replaces the one of a `former` relation, auxiliary relations that only this and the `others`, which are
     given new definitions with it, use are redefined too, if they can follow that.
     """
-    if not _keeps_more(definition):
+    if not keeps_more(definition):
         # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
         alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
         return replace(definition, stored=None if definition.kind == VIEW else to_json(alone), hidden=())
+    node = without_needless(node, declared_keys(lambda key: {**tx.state.relations, **tx.created}.get(key)))
     parts = split(node, _new_id, _sorted_by(lambda key: {**tx.state.relations, **tx.created}.get(key)))
     free = [] if former is None or definition.is_demand else _free(tx, former, others)
     hidden = _auxiliaries(tx, parts, definition.on, free)
@@ -158,11 +161,24 @@ def _free(tx: Transaction, former: Relation, others: Collection[str]) -> list[Re
     return [r for r in kept if {user.id for user in tx.dependents(r.id) if user.kind != AUXILIARY} <= mine]
 
 
+def declared_keys(find: Callable[[str], Relation | None]) -> Declared:
+    """The keys of stored relations none of whose columns can be NULL."""
+
+    def keys(scan: n.Scan) -> list[tuple[str, ...]]:
+        relation = find(scan.relation)
+        if relation is None:
+            return []
+        schema = relation.schema
+        return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
+
+    return keys
+
+
 def _new_id() -> str:
     return uuid.uuid4().hex[:16]
 
 
-def _keeps_more(definition: Definition) -> bool:
+def keeps_more(definition: Definition) -> bool:
     """Whether anything is kept beside a view; one that is always computed anew has no use for it."""
     wanted = definition.kind != VIEW if definition.auxiliary is None else definition.auxiliary
     return wanted and definition.refresh != "full"

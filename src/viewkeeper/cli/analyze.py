@@ -1,0 +1,33 @@
+"""viewkeeper analyze: what can be said of views before they are created."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO
+
+import click
+
+from viewkeeper.cli.context import Options
+from viewkeeper.cli.output import print_object, print_rows
+
+
+@click.command(short_help="Say what keeping views true would take, before they are created.")
+@click.argument("file", type=click.File("r"))
+@click.pass_obj
+def analyze(options: Options, file: IO[str]) -> None:
+    """Looks at every view of FILE, or of standard input for -, which has CREATE TABLE and CREATE VIEW statements.
+
+    For each view: its keys, whether rows can be there twice, and for every table it names and every operation on it
+    what keeping the view true would take and read, with suggestions. Needs no database, and starts no engine.
+    """
+    from viewkeeper.plan.advice import analyse_script
+
+    found = analyse_script(file.read())
+    if options.form == "json":
+        print_object({"views": [analysis.to_json() for analysis in found]})
+        return
+    text = "\n\n".join(str(analysis) for analysis in found)
+    if options.form == "csv":
+        print_rows(("analysis",), [[line] for line in text.splitlines()], options.form)
+    else:
+        sys.stdout.write(text.rstrip("\n") + "\n" if text else "there is no view in it\n")

@@ -1,0 +1,210 @@
+"""A view in the language that rules are derived from: SELECTs of plain columns from tables, with conditions that all
+have to hold, subqueries under EXISTS, IN or ANY and their negations, all put together by UNION or by INTERSECT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from viewkeeper.errors import NotMaintainable
+from viewkeeper.sql.dialect import parse, place_in, render
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table reference. `start` is its place in the text."""
+
+    name: str
+    alias: str
+    start: int
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A subquery: `columns` from `tables` where `conditions`; `before` is what stands before it."""
+
+    negated: bool
+    columns: str
+    tables: tuple[Table, ...]
+    conditions: tuple[str, ...]
+    before: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A SELECT, with its text, which the places of tables are places in."""
+
+    text: str
+    columns: tuple[str, ...]
+    tables: tuple[Table, ...]
+    conditions: tuple[str, ...]
+    nested: tuple[Nested, ...]
+    distinct: bool
+
+
+@dataclass(frozen=True)
+class ViewText:
+    """A view: its blocks, and how they are put together: '' for a single one, else 'union distinct' or 'intersect'."""
+
+    name: str
+    columns: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    operator: str = ""
+
+
+def read_view(name: str, columns: tuple[str, ...], query: str, whole: str) -> ViewText:
+    """The query of a view as blocks; refused if it has more to it."""
+    reader = _Reader(name, query, whole)
+    selects, operator = reader.selects(parse(query, whole))
+    for select in selects:
+        reader.block(select)  # what is refused is refused at its place in the user's text
+    texts = [render(select) for select in selects]
+    blocks = [_Reader(name, text, text).block(parse(text, text)) for text in texts]
+    return ViewText(name, columns, tuple(blocks), operator)
+
+
+class _Reader:
+    def __init__(self, name: str, query: str, whole: str) -> None:
+        self.name = name
+        self.query = query
+        self.whole = whole
+
+    def selects(self, tree: exp.Expr) -> tuple[list[exp.Select], str]:
+        if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
+            return self.selects(tree.this)
+        if isinstance(tree, exp.Select):
+            return [tree], ""
+        for kind, word in ((exp.Union, "union distinct"), (exp.Intersect, "intersect")):
+            if isinstance(tree, kind):
+                if not tree.args.get("distinct"):
+                    self.refuse("ALL", tree, "leave out ALL")
+                sides = [self.selects(side) for side in (tree.left, tree.right)]
+                if any(operator not in ("", word) for _, operator in sides):
+                    self.refuse("UNION and INTERSECT together", tree, "make one of them a view of its own")
+                return [select for found, _ in sides for select in found], word
+        return self.refuse(type(tree).__name__.upper(), tree, "write SELECT, UNION or INTERSECT")
+
+    def block(self, select: exp.Expr) -> Block:
+        """A SELECT as a block."""
+        assert isinstance(select, exp.Select)
+        for part, word in _MORE.items():
+            if select.args.get(part):
+                self.refuse(word, select.args[part], "--target postgres takes it")
+        conditions: list[str] = []
+        nested: list[Nested] = []
+        for conjunct in [*self._conjuncts(select.args.get("where")), *self._joined(select)]:
+            found = self._nested(conjunct)
+            if found is not None:
+                nested.append(found)
+            else:
+                conditions.append(self._plain(conjunct))
+        columns = tuple(self._column(item) for item in select.expressions)
+        distinct = bool(select.args.get("distinct"))
+        return Block(self.query, columns, self._tables(select), tuple(conditions), tuple(nested), distinct)
+
+    # parts ---------------------------------------------------------------------------------------
+
+    def _column(self, item: exp.Expr) -> str:
+        column = item.unalias()
+        if isinstance(column, exp.Star) and item.find_ancestor(exp.Exists):
+            return "*"
+        if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+            self.refuse("a computed column", item, "--target postgres takes it")
+        return render(column)
+
+    def _tables(self, select: exp.Select) -> tuple[Table, ...]:
+        start = select.args.get("from_") or select.args.get("from")
+        if start is None:
+            self.refuse("no table", select, "name one in FROM")
+        parts = [start.this, *(join.this for join in select.args.get("joins") or ())]
+        return tuple(self._table(part) for part in parts)
+
+    def _table(self, part: exp.Expr) -> Table:
+        if not isinstance(part, exp.Table) or not isinstance(part.this, exp.Identifier):
+            self.refuse("a subquery in FROM", part, "make it a view of its own")
+        return Table(part.name, part.alias, int(part.this.meta["start"]))
+
+    def _joined(self, select: exp.Select) -> Iterator[exp.Expr]:
+        """The conditions of inner joins, which mean the same in WHERE."""
+        for join in select.args.get("joins") or ():
+            if join.args.get("side") or join.args.get("using") or join.args.get("method") or join.kind == "SEMI":
+                self.refuse("a join other than INNER or CROSS with ON", join, "--target postgres takes it")
+            yield from self._conjuncts(join.args.get("on"))
+
+    def _conjuncts(self, node: exp.Expr | None) -> Iterator[exp.Expr]:
+        if node is None:
+            return
+        if isinstance(node, (exp.Where, exp.Paren)):
+            yield from self._conjuncts(node.this)
+        elif isinstance(node, exp.And):
+            yield from self._conjuncts(node.left)
+            yield from self._conjuncts(node.right)
+        else:
+            yield node
+
+    def _plain(self, conjunct: exp.Expr) -> str:
+        if any(isinstance(part, (exp.Select, exp.Or)) for part in conjunct.walk()):
+            self.refuse("OR, or a subquery in this place", conjunct, "write a UNION, or make it a view of its own")
+        if isinstance(conjunct, exp.Not) and isinstance(conjunct.this, exp.Is):
+            return f"{render(conjunct.this.this)} IS NOT {render(conjunct.this.expression)}"
+        return render(conjunct)
+
+    def _nested(self, conjunct: exp.Expr) -> Nested | None:
+        negated = False
+        while isinstance(conjunct, (exp.Not, exp.Paren)):
+            negated ^= isinstance(conjunct, exp.Not)
+            conjunct = conjunct.this
+        if isinstance(conjunct, exp.Exists):
+            return self._subquery(conjunct.this, negated, "exists")
+        if isinstance(conjunct, exp.In) and conjunct.args.get("query") is not None:
+            if negated:
+                self.refuse(
+                    "NOT IN, which NULLs make unknown", conjunct, "write NOT EXISTS (... WHERE one = the other) instead"
+                )
+            return self._subquery(conjunct.args["query"], False, f"{render(conjunct.this)} in")
+        if isinstance(conjunct, exp.Binary) and isinstance(conjunct.expression, exp.Any):
+            word = _COMPARISONS.get(type(conjunct))
+            if negated or word is None:
+                self.refuse("this comparison with ANY", conjunct, "use = < <= > >= or <>, without NOT")
+            return self._subquery(conjunct.expression.this, False, f"{render(conjunct.this)} {word} any")
+        return None
+
+    def _subquery(self, node: exp.Expr, negated: bool, before: str) -> Nested:
+        while isinstance(node, (exp.Subquery, exp.Paren)):
+            node = node.this
+        if not isinstance(node, exp.Select):
+            self.refuse("a set operation in a subquery", node, "make it a view of its own")
+        inner = self.block(node)
+        if inner.nested:
+            self.refuse("a subquery inside a subquery", node, "make it a view of its own")
+        return Nested(negated, ", ".join(inner.columns), inner.tables, inner.conditions, before)
+
+    def refuse(self, what: str, at: exp.Expr, instead: str) -> NoReturn:
+        """Refuses a part of the query, at its place."""
+        marks = [part.meta for part in at.walk() if "start" in part.meta] if isinstance(at, exp.Expr) else []
+        place = None
+        if marks:
+            start, end = min(mark["start"] for mark in marks), max(mark["end"] for mark in marks)
+            place = place_in(self.query, start, end - start + 1, self.whole)
+        raise NotMaintainable(f"no rules can be derived for {self.name}: it has {what}", place=place, hint=instead)
+
+
+_MORE = {
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "windows": "WINDOW",
+    "qualify": "QUALIFY",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "laterals": "LATERAL VIEW",
+    "with_": "WITH",
+    "with": "WITH",
+    "pivots": "PIVOT",
+}
+
+_COMPARISONS = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NEQ: "<>"}

@@ -1,0 +1,35 @@
+"""The relations of a database, as an analysis knows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewkeeper.algebra.schema import Key
+from viewkeeper.analysis.dependencies import keys_of
+from viewkeeper.plan.advice import Known
+from viewkeeper.store.definition import AUXILIARY, TABLE, VIEW
+from viewkeeper.store.state import State
+from viewkeeper.transaction.programs import DATALOG
+from viewkeeper.transaction.views import declared_keys
+
+
+def known_relations(state: State) -> Known:
+    """Tables with their keys, views that are stored with those that follow from their queries, and virtual views."""
+    known = Known()
+
+    declared = declared_keys(state.relations.get)
+    for relation in state.alive():
+        definition = relation.definition
+        if relation.kind == AUXILIARY:
+            continue
+        if relation.kind == TABLE or definition is None:
+            known.add_stored(relation.name, relation.schema)
+        elif relation.kind == VIEW and definition.language != DATALOG:
+            known.add_virtual(relation.name, definition.sql, definition.sql, definition.names)
+        else:
+            keys = keys_of(definition.as_written, definition.names, declared)
+            keyed = {name.lower() for key in keys for name in key}
+            columns = tuple(replace(c, nullable=c.name.lower() not in keyed) for c in relation.schema)
+            schema = replace(relation.schema, columns=columns, keys=tuple(Key(key, primary=False) for key in keys))
+            known.add_stored(relation.name, schema)
+    return known
