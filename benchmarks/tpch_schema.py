@@ -38,9 +38,21 @@ COLUMNS = {
 }
 
 
-def create_statement(table: str) -> str:
-    """CREATE TABLE with the table's primary key."""
-    return f"CREATE TABLE {table} ({COLUMNS[table]}, PRIMARY KEY ({KEYS[table]}))"
+REFERENCES = {
+    "nation": ["n_regionkey -> region"],
+    "supplier": ["s_nationkey -> nation"],
+    "customer": ["c_nationkey -> nation"],
+    "partsupp": ["ps_partkey -> part", "ps_suppkey -> supplier"],
+    "orders": ["o_custkey -> customer"],
+    "lineitem": ["l_orderkey -> orders", "l_partkey, l_suppkey -> partsupp"],
+}
+
+
+def create_statement(table: str, *, foreign_keys: bool = False) -> str:
+    """CREATE TABLE with the table's primary key, and its foreign keys if wanted."""
+    pairs = [reference.split(" -> ") for reference in REFERENCES.get(table, ()) if foreign_keys]
+    more = "".join(f", FOREIGN KEY ({columns}) REFERENCES {parent}" for columns, parent in pairs)
+    return f"CREATE TABLE {table} ({COLUMNS[table]}, PRIMARY KEY ({KEYS[table]}){more})"
 
 
 def order_rows(keys: list[int], rng: random.Random) -> tuple[list[Any], list[Any]]:

@@ -135,11 +135,16 @@ class Filter(_Unary):
 
 @dataclass(frozen=True)
 class Join(Node):
-    """Inner join of any number of inputs (a cross join where nothing connects them). Weights multiply."""
+    """Inner join of any number of inputs (a cross join where nothing connects them). Weights multiply.
+
+    `parents` are pairs of inputs, by number: what the first refers to by a foreign key, which the join compares, is
+    always there in the second.
+    """
 
     inputs_: tuple[Node, ...]
     equalities: tuple[Equality, ...] = ()
     conditions: tuple[Expression, ...] = ()
+    parents: tuple[tuple[int, int], ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -38,11 +38,28 @@ class Key:
 
 
 @dataclass(frozen=True)
+class ForeignKey:
+    """FOREIGN KEY (columns) REFERENCES table (referenced): values that are not NULL must be there as a key of a table.
+
+    `referenced` is empty until it is known that the PRIMARY KEY is meant.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        named = f" ({', '.join(self.referenced)})" if self.referenced else ""
+        return f"FOREIGN KEY ({', '.join(self.columns)}) REFERENCES {self.table}{named}"
+
+
+@dataclass(frozen=True)
 class Schema:
     """The columns and keys of a relation."""
 
     columns: tuple[Column, ...]
     keys: tuple[Key, ...] = ()
+    references: tuple[ForeignKey, ...] = ()
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -114,10 +131,16 @@ class Schema:
 
     def to_json(self) -> dict[str, object]:
         """For the ledger."""
-        return {
+        body: dict[str, object] = {
             "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in self.columns],
             "keys": [{"columns": list(key.columns), "primary": key.primary} for key in self.keys],
         }
+        if self.references:
+            body["references"] = [
+                {"columns": list(key.columns), "table": key.table, "referenced": list(key.referenced)}
+                for key in self.references
+            ]
+        return body
 
     @staticmethod
     def from_json(body: dict[str, list[dict[str, object]]]) -> Schema:
@@ -129,10 +152,14 @@ class Schema:
             Key(tuple(k["columns"]), bool(k["primary"]))  # type: ignore[arg-type]
             for k in body["keys"]
         )
-        return Schema(columns, keys)
+        references = tuple(
+            ForeignKey(tuple(k["columns"]), str(k["table"]), tuple(k["referenced"]))  # type: ignore[arg-type]
+            for k in body.get("references", ())
+        )
+        return Schema(columns, keys, references)
 
 
-def make_schema(columns: Iterable[Column], keys: Iterable[Key]) -> Schema:
+def make_schema(columns: Iterable[Column], keys: Iterable[Key], references: Iterable[ForeignKey] = ()) -> Schema:
     """A checked schema: names unique and not reserved, keys on columns that have an equality, key columns NOT NULL."""
     listed = list(columns)
     keyed = list(keys)
@@ -163,7 +190,18 @@ def make_schema(columns: Iterable[Column], keys: Iterable[Key]) -> Schema:
         raise SqlError("a table has at most one PRIMARY KEY", hint="declare the others UNIQUE")
     primary = {name for key in checked if key.primary for name in key.columns}
     final = tuple(Column(c.name, c.type, nullable=False) if c.name in primary else c for c in listed)
-    return Schema(final, tuple(dict.fromkeys(checked)))
+    refers = tuple(ForeignKey(_named(key, by_name), key.table, key.referenced) for key in references)
+    return Schema(final, tuple(dict.fromkeys(checked)), refers)
+
+
+def _named(key: ForeignKey, by_name: dict[str, Column]) -> tuple[str, ...]:
+    for name in key.columns:
+        if name.lower() not in by_name:
+            raise NotFound(
+                f"{key} names a column '{name}' that the table does not have",
+                hint=f"its columns are {', '.join(c.name for c in by_name.values())}",
+            )
+    return tuple(by_name[name.lower()].name for name in key.columns)
 
 
 def _check_name(name: str, seen: set[str]) -> None:

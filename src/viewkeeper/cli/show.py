@@ -60,7 +60,7 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         "kind": relation.kind_words,
         "definition": definition(relation, state.epoch if epoch is None else epoch),
         "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in relation.schema],
-        "keys": [str(key) for key in relation.schema.keys],
+        "keys": [str(key) for key in (*relation.schema.keys, *relation.schema.references)],
         "created_epoch": relation.created,
         "changed_epoch": max([relation.created, *(file.last_epoch for file in files)]),
         "readable_epochs": [max(relation.created, state.oldest_of(relation)), state.epoch],
@@ -102,6 +102,9 @@ def table_definition(name: str, schema: Schema) -> str:
     for key in schema.keys:
         kind = "PRIMARY KEY" if key.primary else "UNIQUE"
         lines.append(f"{kind} ({', '.join(spelled(column) for column in key.columns)})")
+    for reference in schema.references:
+        ours, theirs = (", ".join(map(spelled, names)) for names in (reference.columns, reference.referenced))
+        lines.append(f"FOREIGN KEY ({ours}) REFERENCES {spelled(reference.table)} ({theirs})")
     return f"CREATE TABLE {spelled(name)} (\n  " + ",\n  ".join(lines) + "\n);"
 
 

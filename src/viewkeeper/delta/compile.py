@@ -49,8 +49,8 @@ LAWS: dict[type[n.Node], Law] = {
 class Differentiation(Laws):
     """The laws, applied for a given set of changed relations."""
 
-    def __init__(self, changed: Collection[str], numbers: Numbers) -> None:
-        super().__init__(frozenset(changed), numbers)
+    def __init__(self, changed: Collection[str], numbers: Numbers, grown: Collection[str]) -> None:
+        super().__init__(frozenset(changed), numbers, frozenset(grown))
 
     def change(self, node: n.Node) -> n.Node | None:
         """δ of an expression; None if none of its relations changed."""
@@ -63,6 +63,6 @@ class Differentiation(Laws):
         return result
 
 
-def differentiate(node: n.Node, changed: Collection[str]) -> n.Node | None:
-    """The change of a query when some of its relations change."""
-    return Differentiation(changed, Numbers(n.highest(node) + 100_000)).change(node)
+def differentiate(node: n.Node, changed: Collection[str], grown: Collection[str] = ()) -> n.Node | None:
+    """The change of a query when some of its relations change; `grown` are those of them that only gain rows."""
+    return Differentiation(changed, Numbers(n.highest(node) + 100_000), grown).change(node)

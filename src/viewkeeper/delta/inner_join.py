@@ -2,8 +2,9 @@
 
 δ(S1 ⋈ ... ⋈ Sn) = ⊎ over i of  S1@new ⋈ ... ⋈ S(i-1)@new ⋈ δSi ⋈ S(i+1)@old ⋈ ... ⋈ Sn@old
 
-Only the terms whose δ is not empty are there. A pair of a new row and an old one may stand in two terms that cancel;
-conditions that can raise are therefore tested on the net of all terms.
+Only the terms whose δ is not empty are there. Where S refers to T by a foreign key and T comes before S, the term
+ΔT ⋈ S@old is empty: what S referred to was there before, and a key is there once. A pair of a new row and an old one
+may stand in two terms that cancel; conditions that can raise are therefore tested on the net of all terms.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def change(laws: Laws, node: n.Join) -> n.Node | None:
     plain = tuple(condition for condition in node.conditions if not condition.raises)
     terms: list[n.Node] = []
     for index, part in enumerate(node.inputs):
-        changed = laws.change(part)
+        changed = laws.change(part) if not _is_not_referred_to_yet(laws, node, index) else None
         if changed is None:
             continue
         before = tuple(laws.new(other) for other in node.inputs[:index])
@@ -29,3 +30,9 @@ def change(laws: Laws, node: n.Join) -> n.Node | None:
     if total is None or not careful:
         return total
     return n.Filter(net(total), conjunction(careful))
+
+
+def _is_not_referred_to_yet(laws: Laws, node: n.Join, index: int) -> bool:
+    """Whether all that an input gains are keys that a later input, as it was before, cannot refer to."""
+    read = {scan.relation for scan in n.scans(node.inputs[index])}
+    return read <= laws.grown and any(parent == index < child for child, parent in node.parents)

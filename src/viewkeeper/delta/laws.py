@@ -12,9 +12,11 @@ from viewkeeper.algebra.types import Type
 class Laws:
     """What a law may ask for."""
 
-    def __init__(self, changed: frozenset[str], numbers: Numbers) -> None:
+    def __init__(self, changed: frozenset[str], numbers: Numbers, grown: frozenset[str] = frozenset()) -> None:
+        """`grown` are those of the changed relations that only gained rows."""
         self.changed = changed
         self.numbers = numbers
+        self.grown = grown
 
     def change(self, node: n.Node) -> n.Node | None:
         """δ of an expression; None if nothing in it can change."""

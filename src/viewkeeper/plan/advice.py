@@ -12,10 +12,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from viewkeeper.algebra.nodes import Node
+from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Key, Schema
 from viewkeeper.analysis.references import Findings, Nesting, Reference, Verdict, examine
 from viewkeeper.errors import NotFound, Place, SqlError
+from viewkeeper.plan.by_keys import parents_first
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.plan.upkeep import EFFORTS, OPERATIONS, Upkeep, upkeep
 from viewkeeper.sql import statements
@@ -86,6 +87,19 @@ class _References:
         self.found.append(reference)
         return Stored(reference.id, called, schema)
 
+    def refers(self, child: n.Scan, parent: n.Scan) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The foreign keys from one reference to another."""
+        by_id = {reference.id: reference for reference in self.found}
+        ours, theirs = by_id.get(child.relation), by_id.get(parent.relation)
+        if ours is None or theirs is None:
+            return []
+        primary = theirs.schema.primary_key
+        return [
+            (key.columns, key.referenced or (primary.columns if primary is not None else ()))
+            for key in ours.schema.references
+            if key.table.lower() == theirs.name.lower()
+        ]
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -101,7 +115,7 @@ class Analysis:
 
     name: str
     query: str
-    node: Node
+    node: n.Node
     columns: tuple[str, ...]
     findings: Findings
     upkeep: dict[tuple[str, str], Upkeep]
@@ -159,8 +173,9 @@ def analyse(
             hint=f"the query's columns are {', '.join(found.names)}",
         )
     findings = examine(found.node, names, references.found)
+    laid_out = parents_first(found.node, references.refers)
     work = {
-        (verdict.reference.id, operation): upkeep(found.node, verdict.reference.id, operation)
+        (verdict.reference.id, operation): upkeep(laid_out, verdict.reference.id, operation)
         for verdict in findings.verdicts
         for operation in OPERATIONS
     }

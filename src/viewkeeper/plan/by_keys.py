@@ -6,6 +6,7 @@ The query itself stays as it was written; only what is stored and maintained bec
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Expression, column, text
@@ -82,6 +83,73 @@ def _of_one_row(call: n.Call) -> Expression | None:
             return column(argument)
         case _:
             return None
+
+
+# foreign keys ------------------------------------------------------------------------------------
+
+Refers = Callable[[n.Scan, n.Scan], list[tuple[tuple[str, ...], tuple[str, ...]]]]
+"""The foreign keys of one stored relation to another: columns of the first, and those of the second they refer to."""
+
+
+def parents_first(node: n.Node, refers: Refers) -> n.Node:
+    """Joins along foreign keys begin with what is referred to, and know it: then rows that come there reach nothing.
+
+    S ⋈ T with S.a → T.k:  ΔT ⋈ S@old = ∅, because S@old refers to keys of T@old only, and ΔT has none of these.
+    """
+
+    def turn(part: n.Node) -> n.Node:
+        if not isinstance(part, n.Join):
+            return part
+        pairs = [
+            (child, parent)
+            for child, one in enumerate(part.inputs)
+            for parent, other in enumerate(part.inputs)
+            if child != parent and _compares(part, _base(one), _base(other), refers)
+        ]
+        order = _ordered(len(part.inputs), pairs)
+        places = {old: new for new, old in enumerate(order)}
+        kept = tuple((places[c], places[p]) for c, p in pairs if places[p] < places[c])
+        if not kept:
+            return part
+        joined = replace(part, inputs_=tuple(part.inputs[i] for i in order), parents=kept)
+        if joined.outputs == part.outputs:
+            return joined
+        return n.Project(joined, tuple((a, column(a)) for a in part.outputs))
+
+    return n.transform(node, turn)
+
+
+def _base(node: n.Node) -> n.Scan | None:
+    """The scan that an expression takes rows of, as they are."""
+    while isinstance(node, (n.Filter, n.Project)):
+        node = node.input
+    return node if isinstance(node, n.Scan) else None
+
+
+def _compares(node: n.Join, child: n.Scan | None, parent: n.Scan | None, refers: Refers) -> bool:
+    """Whether a join compares all columns of a foreign key with those they refer to. NULL refers to nothing."""
+    if child is None or parent is None:
+        return False
+    ours = {name.lower(): a for a, name in zip(child.attributes, child.stored_names, strict=True)}
+    theirs = {name.lower(): a for a, name in zip(parent.attributes, parent.stored_names, strict=True)}
+    plain = {frozenset((e.left, e.right)) for e in node.equalities if not e.null_safe}
+    for columns, referenced in refers(child, parent):
+        pairs = [(ours.get(c.lower()), theirs.get(r.lower())) for c, r in zip(columns, referenced, strict=True)]
+        if all(one is not None and frozenset((one, other)) in plain for one, other in pairs):
+            return True
+    return False
+
+
+def _ordered(count: int, pairs: list[tuple[int, int]]) -> list[int]:
+    """Numbers in their order, but each after all that it refers to, as far as that is possible."""
+    order: list[int] = []
+    waiting = list(range(count))
+    while waiting:
+        ready = [i for i in waiting if not any(c == i and p in waiting and p != i for c, p in pairs)]
+        chosen = ready[0] if ready else waiting[0]
+        order.append(chosen)
+        waiting.remove(chosen)
+    return order
 
 
 RULES: tuple[Callable[[n.Node, Declared], n.Node], ...] = (distinct_of_a_key, group_by_a_key)

@@ -72,6 +72,7 @@ class _Upkeep:
         self.parts = parts
         self.operation = operation
         self.changed = {reference}
+        self.grown = self.changed if operation == "insert" else set[str]()
         self.kept = {part.scan.relation: part.scan.name for part in parts.auxiliaries}
         self.effort = Effort.NOTHING
         self.readings: list[Reading] = []
@@ -88,14 +89,18 @@ class _Upkeep:
         """Notes what following the change takes for one stored relation; whether it can change at all."""
         if not any(scan.relation in self.changed for scan in n.scans(node)):
             return False
+        below = node.input if isinstance(node, (n.Aggregate, n.Top)) else node
+        change = differentiate(below, self.changed, self.grown)
+        if change is None:
+            return False
         match node:
             case n.Aggregate():
                 self._needs(Effort.GROUPS if node.groups else Effort.LINEAR)
-                self._read(differentiate(node.input, self.changed))
+                self._note(_readings(change, frozenset()))
                 self._group_by(node)
             case n.Top():
                 self._needs(Effort.GROUPS)
-                self._read(differentiate(node.input, self.changed))
+                self._note(_readings(change, frozenset()))
                 if self.operation != "insert":
                     self.remarks.append("rows beyond those kept are read again when too many of them go")
             case n.Fixpoint():
@@ -103,7 +108,7 @@ class _Upkeep:
                 self.remarks.append("a recursion follows round by round, as far as the change leads")
             case _:
                 self._needs(Effort.LINEAR)
-                self._read(differentiate(node, self.changed))
+                self._note(_readings(change, frozenset()))
         return True
 
     def _group_by(self, node: n.Aggregate) -> None:
@@ -114,10 +119,6 @@ class _Upkeep:
 
     def _needs(self, effort: Effort) -> None:
         self.effort = max(self.effort, effort)
-
-    def _read(self, change: n.Node | None) -> None:
-        if change is not None:
-            self._note(_readings(change, frozenset()))
 
     def _note(self, readings: Iterator[tuple[n.Scan, tuple[str, ...]]]) -> None:
         for scan, columns in readings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from viewkeeper.algebra.schema import Column, Key, Schema, make_schema
+from viewkeeper.algebra.schema import Column, ForeignKey, Key, Schema, make_schema
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.sql.references import place_of_name
@@ -41,8 +41,9 @@ def read_create_table(cursor: Cursor) -> CreateTable:
     cursor.expect("(")
     columns: list[Column] = []
     keys: list[Key] = []
+    references: list[ForeignKey] = []
     while True:
-        _column_or_key(cursor, columns, keys)
+        _column_or_key(cursor, columns, keys, references)
         if cursor.accept(")"):
             break
         cursor.expect(",")
@@ -53,7 +54,7 @@ def read_create_table(cursor: Cursor) -> CreateTable:
         )
     cursor.finish()
     try:
-        return CreateTable(name, make_schema(columns, keys), None, if_not_exists)
+        return CreateTable(name, make_schema(columns, keys, references), None, if_not_exists)
     except ViewkeeperError as problem:
         named = re.search(r"column(?: name|s named)? '(.+?)'|'(.+?)' is a reserved", problem.message)
         name = (named.group(1) or named.group(2)) if named else ""
@@ -61,11 +62,14 @@ def read_create_table(cursor: Cursor) -> CreateTable:
         raise
 
 
-def _column_or_key(cursor: Cursor, columns: list[Column], keys: list[Key]) -> None:
+def _column_or_key(cursor: Cursor, columns: list[Column], keys: list[Key], references: list[ForeignKey]) -> None:
     if cursor.accept("CONSTRAINT"):
         cursor.name("a constraint name")
-    if cursor.word() in ("FOREIGN", "CHECK"):
-        raise cursor.error(f"{cursor.word()} constraints are not supported in this version", hint="leave it out")
+    if cursor.word() == "CHECK":
+        raise cursor.error("CHECK constraints are not supported in this version", hint="leave it out")
+    if cursor.accept("FOREIGN", "KEY"):
+        references.append(_reference(cursor, cursor.names()))
+        return
     if cursor.word() == "PRIMARY" and cursor.word(1) == "KEY" and cursor.word(2) == "(":
         cursor.index += 2
         keys.append(Key(cursor.names(), primary=True))
@@ -86,15 +90,29 @@ def _column_or_key(cursor: Cursor, columns: list[Column], keys: list[Key]) -> No
             keys.append(Key((name,), primary=True))
         elif cursor.accept("UNIQUE"):
             keys.append(Key((name,), primary=False))
+        elif cursor.word() == "REFERENCES":
+            references.append(_reference(cursor, (name,)))
         elif cursor.accept("COMMENT"):
             cursor.index += 1
         else:
             word = cursor.word() or "this"
             raise cursor.error(
                 f"{word} is not supported for a column",
-                hint="a column may be NOT NULL, PRIMARY KEY or UNIQUE",
+                hint="a column may be NOT NULL, PRIMARY KEY, UNIQUE or REFERENCES table (column)",
             )
     columns.append(Column(name, kind, nullable))
+
+
+def _reference(cursor: Cursor, columns: tuple[str, ...]) -> ForeignKey:
+    cursor.expect("REFERENCES")
+    table = cursor.name("a table name")
+    referenced = cursor.names() if cursor.word() == "(" else ()
+    if cursor.word() in ("ON", "MATCH", "DEFERRABLE", "INITIALLY"):
+        raise cursor.error(
+            f"{cursor.word()} is not supported for a foreign key",
+            hint="leave it out: it is checked when a transaction commits, and what breaks it is refused",
+        )
+    return ForeignKey(columns, table, referenced)
 
 
 _TYPE_ENDS = ("NOT", "NULL", "PRIMARY", "UNIQUE", "COMMENT", "DEFAULT", "CHECK", "REFERENCES", "GENERATED")

@@ -26,6 +26,7 @@ from viewkeeper.store.state import DataFile, Relation, State
 from viewkeeper.store.store import LOCK
 from viewkeeper.transaction.change import Change, Commit, Report
 from viewkeeper.transaction.propagation import Maintained, has_views, propagate, summed_up
+from viewkeeper.transaction.references import check_references, has_references
 from viewkeeper.transaction.transaction import Pending, Read, Transaction
 
 
@@ -66,6 +67,7 @@ class _Prepared:
 def _prepare(tx: Transaction) -> _Prepared:
     """Works out the views' changes and writes everything."""
     maintained = tx.store.engine.surviving(lambda: propagate(tx))
+    tx.store.engine.surviving(lambda: check_references(tx))
     changes = tx.changes()
     files = _write(tx, [pending for pending in tx.pending.values() if not pending.is_empty])
     return _Prepared(maintained, changes, files)
@@ -118,7 +120,7 @@ def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
             held = store.hold()
             state = held.state
             check_conflicts(tx, state, [file for added in prepared.files.values() for file in added])
-            if state.epoch != tx.state.epoch and has_views(tx):
+            if state.epoch != tx.state.epoch and (has_views(tx) or has_references(tx)):
                 tx.rebase(held)
                 try:
                     prepared = _prepare(tx)

@@ -125,6 +125,9 @@ def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[s
         text, more = _symbolic(relation, node, key)
         reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
         cost = _cost(store, state, relation, key)
+        below = node.input if isinstance(node, n.Aggregate) and relation.kind != VIEW else node
+        if differentiate(below, {key}, {key}) is None:
+            more = [*more, "rows that only come do not matter: foreign keys that refer to it cannot name them yet"]
         found[state.relations[key].name] = {"change": text, "reads": reads + more, "cost": cost}
     return found
 

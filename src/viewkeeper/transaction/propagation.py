@@ -325,7 +325,7 @@ def _change_of(
         return how.redefinition.change(whole.inputs[0] if below else whole, changed)
     node = node.inputs[0] if below else node
     if reader.common is None or not reader.common.wanted:
-        return differentiate(node, changed)
+        return differentiate(node, changed, reader.grown(changed))
     return reader.common.sharing.change(node, changed, reader.common.wanted)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -91,6 +91,17 @@ class StateReader:
     def queries(self) -> int:
         """How many queries it has run so far."""
         return self.work.queries
+
+    def grown(self, changed: Collection[str]) -> set[str]:
+        """Those of some changed relations that only gain rows, as far as that can be seen on the driver."""
+        if self.since < self.epoch:
+            return set()
+        pending = {key: self.pending[key] for key in changed if key in self.pending}
+        return {
+            key
+            for key, change in pending.items()
+            if not change.staged and change.rows.num_rows and pc.min(change.rows[WEIGHT]).as_py() > 0
+        }
 
     @staticmethod
     def of(tx: Transaction, since: int | None = None) -> StateReader:

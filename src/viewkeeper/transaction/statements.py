@@ -25,6 +25,7 @@ from viewkeeper.transaction import views
 from viewkeeper.transaction.intake import materialise, signed_expression, store_frame
 from viewkeeper.transaction.merge import merge
 from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
+from viewkeeper.transaction.references import check_not_referenced, resolved
 from viewkeeper.transaction.rowwise import apply_rows, change_by_frame
 from viewkeeper.transaction.transaction import Transaction, already_exists, conform, wrong_kind
 
@@ -82,7 +83,7 @@ def _create(tx: Transaction, statement: sql.CreateTable, whole: str) -> int | No
     if there is not None:
         raise already_exists(there, statement.name, TABLE)
     if statement.schema is not None:
-        tx.create(statement.name, statement.schema)
+        tx.create(statement.name, resolved(tx, statement.name, statement.schema, whole))
         return None
     assert statement.query is not None
     frame = select_frame(tx, statement.query, whole)
@@ -102,6 +103,7 @@ def _drop(tx: Transaction, statement: sql.DropTable, whole: str) -> None:
     relation = tx.relation(statement.name, place)
     if relation.kind != TABLE:
         raise wrong_kind(relation, "DROP", place)
+    check_not_referenced(tx, relation, whole)
     if tx.dependents(relation.id):
         views.drop_table_with_dependents(tx, statement, whole)
     else:

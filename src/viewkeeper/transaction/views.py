@@ -16,7 +16,7 @@ from viewkeeper.analysis.dependencies import Declared
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
-from viewkeeper.plan.by_keys import without_needless
+from viewkeeper.plan.by_keys import Refers, parents_first, without_needless
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.functions import SKETCHES
@@ -146,8 +146,9 @@ def _laid_out(
         # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
         alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
         return replace(definition, stored=None if definition.kind == VIEW else to_json(alone), hidden=())
-    node = without_needless(node, declared_keys(lambda key: {**tx.state.relations, **tx.created}.get(key)))
-    parts = split(node, _new_id, _sorted_by(lambda key: {**tx.state.relations, **tx.created}.get(key)))
+    there = {**tx.state.relations, **tx.created}
+    node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
+    parts = split(node, _new_id, _sorted_by(there.get))
     free = [] if former is None or definition.is_demand else _free(tx, former, others)
     hidden = _auxiliaries(tx, parts, definition.on, free)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
@@ -172,6 +173,19 @@ def declared_keys(find: Callable[[str], Relation | None]) -> Declared:
         return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
 
     return keys
+
+
+def foreign_keys(find: Callable[[str], Relation | None]) -> Refers:
+    """The foreign keys from one stored relation to another."""
+
+    def refers(child: n.Scan, parent: n.Scan) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        ours, theirs = find(child.relation), find(parent.relation)
+        if ours is None or theirs is None:
+            return []
+        keys = ours.schema.references
+        return [(key.columns, key.referenced) for key in keys if key.table.lower() == theirs.name.lower()]
+
+    return refers
 
 
 def _new_id() -> str:
