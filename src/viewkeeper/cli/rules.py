@@ -7,24 +7,39 @@ from typing import IO
 
 import click
 
+TARGETS = ("text", "postgres")
+
 
 @click.command(short_help="Print the rules that keep views true.")
 @click.argument("file", type=click.File("r"))
 @click.option(
-    "--target", type=click.Choice(["text"]), default="text", help="text: production rules in Starburst's notation."
+    "--target",
+    type=click.Choice(TARGETS),
+    default="text",
+    show_default=True,
+    help="text: production rules, to be read. postgres: a script of triggers, to be run.",
 )
 @click.option(
     "--rematerialize",
     multiple=True,
     metavar="OPERATION",
-    help="Compute the view anew for this operation, for instance 'deleted from res'. May be repeated.",
+    help="With text: compute the view anew for this operation, for instance 'deleted from res'. May be repeated.",
 )
 def rules(file: IO[str], target: str, rematerialize: tuple[str, ...]) -> None:
     """Prints the rules that keep every materialized view of FILE true, or of standard input for -.
 
-    FILE has CREATE TABLE statements with their keys, and CREATE [MATERIALIZED] VIEW statements. Needs no database, and
-    starts no engine. A view whose rules cannot be derived is refused, with the reason.
+    FILE has CREATE TABLE statements with their keys, and CREATE [MATERIALIZED] VIEW statements. For postgres it is a
+    script that makes the views in a PostgreSQL database that has the tables, and the triggers that keep them true.
+    Needs no database, and starts no engine. If the rules of one view cannot be derived, nothing is printed but the
+    reason.
     """
+    if target == "postgres":
+        if rematerialize:
+            raise click.UsageError("--rematerialize is for --target text: PostgreSQL's rules follow every operation")
+        from viewkeeper.postgres.script import postgres_script
+
+        sys.stdout.write(postgres_script(file.read()))
+        return
     from viewkeeper.production.derive import derive_script
 
     found = derive_script(file.read(), rematerialize)

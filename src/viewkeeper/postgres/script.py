@@ -1,0 +1,358 @@
+"""The script: tables that hold the views, logs of what a transaction changes, and the triggers that keep them true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import indent
+
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.errors import SqlError
+from viewkeeper.postgres.narrowing import narrowed
+from viewkeeper.postgres.printing import LOG_WEIGHT, log_of, never_null, printed
+from viewkeeper.postgres.scalars import ONE
+from viewkeeper.postgres.types import identifier, spelled, string
+from viewkeeper.postgres.views import File, View, read_file
+
+CONTROL = '"_vk_control"'
+MAINTAIN = '"_vk_maintain"'
+COUNT = "_vk_count"
+
+_HEAD = """\
+-- Made by `viewkeeper rules --target postgres`, for PostgreSQL 13 or later.
+--
+-- Run it once, as the owner of the tables, in the schema that they are in. It is one transaction: all of it or nothing.
+--
+-- Every materialized view V is made a table _vk_rows_V, which has each row of V once and in _vk_count how often it is
+-- there, and a view V over it, to be read. What a transaction changes is written to the tables _vk_log_*, and at its
+-- COMMIT all views are brought up to date at once. So they show a transaction's own changes only after its COMMIT, or
+-- after SET CONSTRAINTS ALL IMMEDIATE, to be followed by SET CONSTRAINTS ALL DEFERRED before anything else is changed.
+--
+-- Transactions that change these tables wait for each other from their first change on, because all of them lock the
+-- row of _vk_control. Under REPEATABLE READ and SERIALIZABLE one that began before another has committed fails instead
+-- (serialization failure), and is to be tried again.
+--
+-- TRUNCATE is followed like a DELETE of all rows. Changes made while triggers are disabled are not seen.
+"""
+
+_CONTROL_TABLE = f"""\
+-- Who changes the tables: one row, locked by whoever does. Giving it a transaction's number calls for maintenance.
+CREATE TABLE {CONTROL} (one boolean PRIMARY KEY CHECK (one), changed_by xid8);
+INSERT INTO {CONTROL} VALUES (true, NULL);
+"""
+
+_ONE_FUNCTION = f"""\
+-- The value of a scalar subquery: it has at most one row.
+CREATE FUNCTION {ONE}(given anyarray) RETURNS anyelement LANGUAGE plpgsql IMMUTABLE AS $vk$
+BEGIN
+  IF cardinality(given) > 1 THEN
+    RAISE EXCEPTION 'a scalar subquery gave more than one row' USING ERRCODE = 'cardinality_violation';
+  END IF;
+  RETURN given[1];
+END $vk$;
+"""
+
+_BODY = "AS $vk$\n#variable_conflict use_column"
+"""The beginning of a function's text: a column may have the name of a variable, even of one of PL/pgSQL's own."""
+
+_TRIGGER = f"RETURNS trigger LANGUAGE plpgsql\nSECURITY DEFINER SET search_path FROM CURRENT {_BODY}"
+
+
+def postgres_script(text: str) -> str:
+    """The script for the views of a file of CREATE TABLE and CREATE [MATERIALIZED] VIEW statements."""
+    file = read_file(text)
+    if not file.views:
+        raise SqlError("there is no materialized view in it", hint="write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+    tables = [name for name in file.tables if any(name in view.sources for view in file.views)]
+    kept = [part for view in file.views for part in _view_parts(file, view)]
+    parts = [
+        _HEAD,
+        "BEGIN ISOLATION LEVEL READ COMMITTED;\n\n"
+        "-- No temporary table can take the place of one of these.\n"
+        "SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);\n",
+        *_checks(file, tables),
+        _CONTROL_TABLE,
+        *([_ONE_FUNCTION] if any(ONE in part for part in kept) else []),
+        *(_table_log(file, name) for name in tables),
+        *kept,
+        _maintenance(file, tables),
+        *(_triggers(file, name) for name in tables),
+        "COMMIT;\n",
+        _removal(file, tables),
+    ]
+    return "\n".join(parts)
+
+
+# what must be there ------------------------------------------------------------------------------
+
+
+def _checks(file: File, tables: Sequence[str]) -> Iterator[str]:
+    """Locks the tables, and sees that they are what the script was made for."""
+    if not tables:
+        return
+    listed = ", ".join(identifier(name) for name in tables)
+    yield (
+        "-- Nothing changes while the views are filled.\n"
+        f"LOCK TABLE {listed} IN SHARE ROW EXCLUSIVE MODE;\n"
+    )  # fmt: skip
+    wanted = []
+    for name in tables:
+        wanted.append(f"({string(identifier(name))}, NULL, NULL, false)")
+        for column in file.used(name):
+            found = file.tables[name].column(column)
+            texts = [identifier(name), column, spelled(found.type)]
+            required = "false" if found.nullable else "true"
+            wanted.append(f"({', '.join(string(text) for text in texts)}, {required})")
+    rows = ",\n    ".join(wanted)
+    yield f"""\
+-- The tables are what the rules were made for: plain tables, with columns of these types, NOT NULL where that is said.
+DO $vk$
+DECLARE
+  wrong text;
+BEGIN
+  SELECT string_agg(CASE
+      WHEN "column" IS NULL THEN format('%s is partitioned, inherited from or no table', "table")
+      WHEN actual IS NULL THEN format('%s has no column %I', "table", "column")
+      WHEN actual <> kind THEN format('%s.%I is %s, not %s', "table", "column", actual, kind)
+      WHEN required AND NOT attnotnull THEN format('%s.%I is not NOT NULL', "table", "column")
+      ELSE format('%s.%I has a collation that is not deterministic', "table", "column")
+    END, '; ' ORDER BY "table", "column") INTO wrong
+  FROM (VALUES
+    {rows}
+  ) AS wanted ("table", "column", kind, required)
+  LEFT JOIN pg_class ON pg_class.oid = CAST("table" AS regclass)
+  LEFT JOIN pg_attribute ON attrelid = pg_class.oid AND attname = "column" AND attnum > 0 AND NOT attisdropped
+  LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+  CROSS JOIN LATERAL (
+    SELECT regexp_replace(format_type(atttypid, atttypmod), '^character varying.*', 'text')
+  ) AS formatted (actual)
+  WHERE CASE WHEN "column" IS NULL THEN relkind <> 'r' OR relispartition OR relhassubclass
+    ELSE actual IS DISTINCT FROM kind OR (required AND NOT attnotnull) OR NOT coalesce(collisdeterministic, true) END;
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION 'these rules were made for other tables: %', wrong;
+  END IF;
+END $vk$;
+"""
+
+
+# logs --------------------------------------------------------------------------------------------
+
+
+def _table_log(file: File, name: str) -> str:
+    """The log of a table, and the trigger function that writes it."""
+    table, log, columns = identifier(name), log_of(name), [identifier(c) for c in file.used(name)]
+    listed = ", ".join([*columns, LOG_WEIGHT])
+    emptied = ", ".join([*columns, f"CAST(1 AS bigint) AS {LOG_WEIGHT}"])
+
+    def noted(source: str, weight: str) -> str:
+        return f"INSERT INTO {log} ({listed}) SELECT {', '.join([*columns, weight])} FROM {source};"
+
+    return f"""\
+-- What a transaction inserts into {name} (+1) and deletes from it (-1), as far as views read it.
+CREATE UNLOGGED TABLE {log} AS SELECT {emptied} FROM {table} WHERE false;
+
+CREATE FUNCTION {identifier(f"_vk_note_{name}")}() {_TRIGGER}
+DECLARE
+  anything boolean := true;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    anything := EXISTS (SELECT FROM _vk_new);
+  ELSIF TG_OP IN ('UPDATE', 'DELETE') THEN
+    anything := EXISTS (SELECT FROM _vk_old);
+  END IF;
+  IF NOT anything THEN
+    RETURN NULL;
+  END IF;
+  -- From here on no other transaction that changes these tables can commit before this one has ended.
+  PERFORM FROM {CONTROL} FOR UPDATE;
+  IF TG_OP IN ('UPDATE', 'DELETE') THEN
+    {noted("_vk_old", "-1")}
+  END IF;
+  IF TG_OP IN ('INSERT', 'UPDATE') THEN
+    {noted("_vk_new", "1")}
+  END IF;
+  IF TG_OP = 'TRUNCATE' THEN
+    {noted(table, "-1")}
+  END IF;
+  -- The first change of a transaction calls for maintenance at its COMMIT.
+  UPDATE {CONTROL} SET changed_by = pg_current_xact_id() WHERE changed_by IS DISTINCT FROM pg_current_xact_id();
+  RETURN NULL;
+END $vk$;
+"""
+
+
+def _triggers(file: File, name: str) -> str:
+    """The triggers of a table."""
+    table, function = identifier(name), identifier(f"_vk_note_{name}")
+    lines = [f"-- Changes of {name} are noted."]
+    for event, tables in (
+        ("insert", "REFERENCING NEW TABLE AS _vk_new "),
+        ("update", "REFERENCING OLD TABLE AS _vk_old NEW TABLE AS _vk_new "),
+        ("delete", "REFERENCING OLD TABLE AS _vk_old "),
+    ):
+        lines.append(
+            f'CREATE TRIGGER "_vk_{event}" AFTER {event.upper()} ON {table} {tables}\n'
+            f"  FOR EACH STATEMENT EXECUTE FUNCTION {function}();"
+        )
+    lines.append(
+        f'CREATE TRIGGER "_vk_truncate" BEFORE TRUNCATE ON {table}\n  FOR EACH STATEMENT EXECUTE FUNCTION {function}();'
+    )
+    return "\n".join(lines) + "\n"
+
+
+# views -------------------------------------------------------------------------------------------
+
+
+def _rows_of(view: View) -> str:
+    return identifier(f"_vk_rows_{view.name}")
+
+
+def _view_parts(file: File, view: View) -> Iterator[str]:
+    known = never_null(view.node, tuple(file.tables))
+    pairs = list(zip(view.node.outputs, [identifier(name) for name in view.columns], strict=True))
+    query = printed(view.node, known=known)
+    listed = ", ".join(f"{a.label} AS {column}" for a, column in pairs)
+    labels = ", ".join(a.label for a, _ in pairs)
+    rows, columns = _rows_of(view), ", ".join(column for _, column in pairs)
+    source = f"{rows}, generate_series(1, {COUNT}) AS copies" if view.duplicates else f"{rows}, (SELECT 1) AS one"
+    most = "> 0" if view.duplicates else "= 1"
+    yield f"""\
+-- {view.name}: its rows, and how often each is there{"" if view.duplicates else " (once)"}.
+CREATE TABLE {rows} AS
+SELECT {listed}, count(*) AS {COUNT}
+FROM (
+{indent(query.text, "  ")}
+) AS t
+GROUP BY {labels};
+ALTER TABLE {rows} ALTER COLUMN {COUNT} SET NOT NULL, ADD CONSTRAINT "_vk_counted" CHECK ({COUNT} {most});
+{_index(view, known)}
+-- {view.name}, to be read; FROM more than one, so that PostgreSQL takes no changes of it.
+CREATE VIEW {identifier(view.name)} AS SELECT {columns} FROM {source};
+
+-- What a transaction changes in {view.name}.
+CREATE UNLOGGED TABLE {log_of(view.name)} AS
+SELECT {columns}, CAST(1 AS bigint) AS {LOG_WEIGHT} FROM {rows} WHERE false;
+"""
+    yield _keeping(file, view)
+
+
+def _index(view: View, known: frozenset[Attribute]) -> str:
+    """An index to find a row by. A hash, for a value may be too long for another one."""
+    pairs = dict(zip(view.columns, view.node.outputs, strict=True))
+    names = [name for name in (*view.key, *view.columns) if pairs[name].type.name != "boolean"]
+    if not names:
+        return ""
+    column = identifier(names[0])
+    indexed = column if pairs[names[0]] in known else f"(ARRAY[{column}])"
+    return f"CREATE INDEX ON {_rows_of(view)} USING hash ({indexed});\n"
+
+
+def _keeping(file: File, view: View) -> str:
+    """The function that brings a view up to date."""
+    sources = view.sources
+    variables = [f"_vk_changed_{number}" for number in range(1, len(sources) + 1)]
+    declared = "".join(
+        f"  {variable} boolean := EXISTS (SELECT FROM {log_of(name)}); -- whether {name} has changed\n"
+        for variable, name in zip(variables, sources, strict=True)
+    )
+    branches = []
+    if len(sources) > 1:
+        for variable, name in zip(variables, sources, strict=True):
+            others = "".join(f" AND NOT {other}" for other in variables if other != variable)
+            branches.append((f"IF {variable}{others} THEN -- {name} alone", _change(file, view, [name])))
+        branches.append((f"IF {' OR '.join(variables)} THEN -- several", _change(file, view, sources)))
+    elif sources:
+        branches.append((f"IF {variables[0]} THEN", _change(file, view, sources)))
+    chosen = "\n  ELS".join(f"{test}\n{indent(text, '    ')}" for test, text in branches)
+    chosen = f"  {chosen}\n  END IF;\n" if branches else ""
+    known = never_null(view.node, tuple(file.tables))
+    tests = []
+    for name, attribute in zip(view.columns, view.node.outputs, strict=True):
+        column = identifier(name)
+        plain = attribute in known
+        tests.append(f"v.{column} = d.{column}" if plain else f"ARRAY[v.{column}] = ARRAY[d.{column}]")
+    same = " AND ".join(tests)
+    rows, log, function = _rows_of(view), log_of(view.name), identifier(f"_vk_keep_{view.name}")
+    columns = ", ".join(identifier(name) for name in view.columns)
+    return f"""\
+-- Brings {view.name} up to date: what changes in it goes to its log, and from there into its rows.
+CREATE FUNCTION {function}() RETURNS void LANGUAGE plpgsql {_BODY}
+DECLARE
+{declared}  expected bigint;
+  done bigint;
+  number bigint;
+BEGIN
+{chosen}\
+  SELECT count(*) INTO expected FROM {log};
+  IF expected = 0 THEN
+    RETURN;
+  END IF;
+  DELETE FROM {rows} AS v USING {log} AS d WHERE {same} AND v.{COUNT} + d.{LOG_WEIGHT} = 0;
+  GET DIAGNOSTICS done = ROW_COUNT;
+  UPDATE {rows} AS v SET {COUNT} = v.{COUNT} + d.{LOG_WEIGHT} FROM {log} AS d WHERE {same};
+  GET DIAGNOSTICS number = ROW_COUNT;
+  done := done + number;
+  INSERT INTO {rows} ({columns}, {COUNT})
+    SELECT {columns}, {LOG_WEIGHT} FROM {log} AS d
+    WHERE d.{LOG_WEIGHT} > 0 AND NOT EXISTS (SELECT FROM {rows} AS v WHERE {same});
+  GET DIAGNOSTICS number = ROW_COUNT;
+  IF done + number <> expected THEN
+    RAISE EXCEPTION 'rows would go from % that are not in it', {string(view.name)}
+      USING HINT = 'was it or one of its tables changed while triggers were disabled?';
+  END IF;
+END $vk$;
+REVOKE ALL ON FUNCTION {function}() FROM PUBLIC;
+"""
+
+
+def _change(file: File, view: View, changed: Sequence[str]) -> str:
+    """Computes what changes in a view into its log."""
+    change = differentiate(view.node, changed)
+    if change is None:
+        return "NULL;"
+    known = never_null(change, tuple(file.tables))
+    found = printed(narrowed(change, changed), changed, known)
+    labels = ", ".join(a.label for a in view.node.outputs)
+    columns = ", ".join([*(identifier(name) for name in view.columns), LOG_WEIGHT])
+    total = f"SELECT {labels}, sum({WEIGHT}) FROM (\n{indent(found.query, '  ')}\n) AS t"
+    query = type(found)(f"{total}\nGROUP BY {labels} HAVING sum({WEIGHT}) <> 0", found.shared)
+    return f"INSERT INTO {log_of(view.name)} ({columns})\n{query.text};"
+
+
+# maintenance -------------------------------------------------------------------------------------
+
+
+def _maintenance(file: File, tables: Sequence[str]) -> str:
+    keep = "\n".join(f"  PERFORM {identifier(f'_vk_keep_{view.name}')}();" for view in file.views)
+    logs = [*tables, *(view.name for view in file.views)]
+    clear = "\n".join(f"  DELETE FROM {log_of(name)};" for name in logs)
+    return f"""\
+-- At COMMIT: all views in their order, each from the tables and the views before it. Then the logs are empty again.
+CREATE FUNCTION {MAINTAIN}() {_TRIGGER}
+BEGIN
+  IF pg_trigger_depth() > 1 THEN -- in the middle of a statement, which may not have noted all of its changes yet
+    RAISE EXCEPTION 'tables that views are kept of cannot be changed while constraints are immediate'
+      USING HINT = 'SET CONSTRAINTS ALL DEFERRED';
+  END IF;
+{keep}
+{clear}
+  UPDATE {CONTROL} SET changed_by = NULL;
+  RETURN NULL;
+END $vk$;
+
+CREATE CONSTRAINT TRIGGER {MAINTAIN} AFTER UPDATE ON {CONTROL} DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW WHEN (NEW.changed_by IS NOT NULL) EXECUTE FUNCTION {MAINTAIN}();
+"""
+
+
+def _removal(file: File, tables: Sequence[str]) -> str:
+    """How to take it all away again."""
+    lines = ["To take all of it away again:", "", "BEGIN;"]
+    lines += [f"DROP FUNCTION {identifier(f'_vk_note_{name}')} CASCADE;" for name in tables]
+    for view in reversed(file.views):
+        lines += [f"DROP VIEW {identifier(view.name)};", f"DROP FUNCTION {identifier(f'_vk_keep_{view.name}')};"]
+        lines.append(f"DROP TABLE {_rows_of(view)}, {log_of(view.name)};")
+    lines += [f"DROP TABLE {log_of(name)};" for name in tables]
+    lines += [f"DROP TABLE {CONTROL};", f"DROP FUNCTION {MAINTAIN};", f"DROP FUNCTION IF EXISTS {ONE};", "COMMIT;"]
+    return "\n".join(f"-- {line}".rstrip() for line in lines) + "\n"

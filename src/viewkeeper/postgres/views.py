@@ -1,0 +1,153 @@
+"""The views of a file: their queries as algebra, read without a database and typed for PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.errors import NotFound, NotMaintainable, Place, SqlError, ViewkeeperError
+from viewkeeper.plan.advice import Known, analyse
+from viewkeeper.postgres.narrowing import without_full_joins
+from viewkeeper.postgres.printing import printed
+from viewkeeper.postgres.scalars import PostgresTyper
+from viewkeeper.sql import statements
+from viewkeeper.sql.catalog import Query, Stored, Virtual
+from viewkeeper.sql.query import translate
+from viewkeeper.sql.tokens import Statement, split
+
+MOST_BYTES = 63 - len("_vk_truncate_")
+"""How long a name may be, so that the names made from it are not cut by PostgreSQL."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A materialized view. `duplicates`: whether a row may be there more than once."""
+
+    name: str
+    columns: tuple[str, ...]
+    node: n.Node
+    key: tuple[str, ...]
+    duplicates: bool
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The relations that its query names."""
+        return tuple(dict.fromkeys(scan.relation for scan in n.scans(self.node)))
+
+
+@dataclass(frozen=True)
+class File:
+    """What a file defines: the tables by their lower-case names, and the materialized views in their order."""
+
+    tables: dict[str, Schema]
+    views: tuple[View, ...]
+
+    def used(self, relation: str) -> tuple[str, ...]:
+        """The columns of a relation that views read."""
+        names = (
+            name.lower()
+            for view in self.views
+            for scan in n.scans(view.node)
+            if scan.relation == relation
+            for name in scan.stored_names
+        )
+        return tuple(sorted(set(names)))
+
+
+class _Catalog:
+    """Finds relations; all references to one are the same. Keys are not relied on, for PostgreSQL may have others."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+
+    def find(self, name: str, place: Place) -> Stored | Virtual:
+        """The relation of a name."""
+        key = name.lower()
+        if key in self.known.virtual:
+            called, query, whole, columns = self.known.virtual[key]
+            return Virtual(called, Query(translate(query, whole, self, PostgresTyper()).node, columns))
+        if key not in self.known.stored:
+            names = sorted(self.known.names)
+            raise NotFound(
+                f"there is no table or view named '{name}'",
+                place=place,
+                hint=f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well",
+            )
+        called, schema = self.known.stored[key]
+        return Stored(key, called, Schema(schema.columns))
+
+
+def read_file(text: str) -> File:
+    """Reads CREATE TABLE and CREATE [MATERIALIZED] VIEW statements."""
+    known = Known()
+    tables: dict[str, Schema] = {}
+    views = []
+    for statement in split(text):
+        parsed = statements.parse(statement)
+        match parsed:
+            case statements.CreateTable(schema=Schema() as schema):
+                _check_names(statement, parsed.name, schema.names, known)
+                known.add_stored(parsed.name, schema)
+                tables[parsed.name.lower()] = schema
+            case statements.CreateView():
+                view = _view(parsed, statement, known)
+                if parsed.materialized:
+                    known.add_stored(parsed.name, Schema(tuple(_columns(view))))
+                    views.append(view)
+                else:
+                    known.add_virtual(parsed.name, parsed.query, statement.text, view.columns)
+            case _:
+                raise SqlError(
+                    "this is neither a table nor a view",
+                    place=Place.at(statement.text, statement.start),
+                    hint="give CREATE TABLE and CREATE [MATERIALIZED] VIEW statements only",
+                )
+    return File(tables, tuple(views))
+
+
+def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> View:
+    place = Place.at(statement.text, statement.start, statement.end - statement.start)
+    if parsed.or_replace or parsed.if_not_exists:
+        raise SqlError("a script for PostgreSQL makes all views anew", place=place, hint="write CREATE VIEW")
+    try:
+        found = translate(parsed.query, statement.text, _Catalog(known), PostgresTyper())
+        node = without_full_joins(found.node)
+        _check_names(statement, parsed.name, parsed.columns or found.names, known)
+        analysis = analyse(parsed.name, parsed.query, statement.text, known, columns=parsed.columns, advise=False)
+        for state in (n.NEW, n.OLD):  # what has no counterpart in PostgreSQL is refused here
+            printed(n.at(node, state))
+        if not node.outputs:
+            raise NotMaintainable("a view without columns cannot be kept")
+    except ViewkeeperError as problem:
+        problem.message = f"{parsed.name} has no rules for PostgreSQL: {problem.message}"
+        problem.args = (problem.message,)
+        problem.place = problem.place or place
+        raise
+    columns = tuple(name.lower() for name in analysis.columns)
+    key = min(analysis.findings.keys, key=len, default=())
+    return View(parsed.name.lower(), columns, node, tuple(map(str.lower, key)), analysis.findings.has_duplicates)
+
+
+def _columns(view: View) -> Iterator[Column]:
+    pairs = zip(view.columns, view.node.outputs, strict=True)
+    return (Column(name, attribute.type) for name, attribute in pairs)
+
+
+def _check_names(statement: Statement, name: str, columns: Iterable[str], known: Known) -> None:
+    place = Place.at(statement.text, statement.start, statement.end - statement.start)
+    if name.lower() in known.stored or name.lower() in known.virtual:
+        raise SqlError(f"there are two relations named '{name}'", place=place)
+    seen: set[str] = set()
+    for called in (name, *columns):
+        if "$vk$" in called.lower() or any(ord(letter) < 32 for letter in called):
+            raise SqlError(f"{called!r} cannot be a name in a script for PostgreSQL", place=place)
+    for called in columns:
+        if called.lower() in seen:
+            raise SqlError(f"{name} has two columns named '{called}'", place=place, hint="name one otherwise with AS")
+        if len(called.encode()) > 63:
+            raise SqlError(f"the column name '{called}' is too long for PostgreSQL", place=place)
+        seen.add(called.lower())
+    if len(name.encode()) > MOST_BYTES:
+        raise SqlError(f"the name '{name}' is longer than {MOST_BYTES} bytes", place=place, hint="take a shorter one")

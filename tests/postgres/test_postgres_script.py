@@ -1,0 +1,231 @@
+"""What the script says of tables that are not those it was made for, what is refused, and the command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from world import World, in_postgres
+
+from viewkeeper.cli.app import cli
+from viewkeeper.errors import ViewkeeperError
+from viewkeeper.postgres.script import postgres_script
+
+TABLES = """\
+CREATE TABLE t (i INT NOT NULL, b BIGINT, y TINYINT, f FLOAT, d DOUBLE, p DECIMAL(10,2), q DECIMAL(38,10), s STRING,
+  k BOOLEAN, w DATE, m TIMESTAMP, z TIMESTAMP_NTZ, n BINARY, xs ARRAY<INT>, r STRUCT<a: INT>);
+"""
+
+
+def test_other_tables(pg: psycopg.Connection) -> None:
+    """The tables must be what the rules were made for, and nothing is made otherwise."""
+    script = postgres_script(
+        "CREATE TABLE t (a INT NOT NULL, b DECIMAL(8,2), c STRING, d INT);"
+        "CREATE MATERIALIZED VIEW v AS SELECT a, b, c, d FROM t"
+    )
+    pg.autocommit = True
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        pg.execute(script)
+    pg.execute("ROLLBACK")
+    pg.execute("CREATE TABLE t (a integer, b numeric(9,2), c text)")
+    with pytest.raises(psycopg.errors.RaiseException) as caught:
+        pg.execute(script)
+    assert caught.value.diag.message_primary == (
+        'these rules were made for other tables: "t".a is not NOT NULL; "t".b is numeric(9,2), not numeric(8,2); '
+        '"t" has no column d'
+    )
+    pg.execute("ROLLBACK; DROP TABLE t; CREATE TABLE t (a integer NOT NULL, b numeric(8,2), c varchar(3), d integer) ")
+    pg.execute("CREATE TABLE below () INHERITS (t)")
+    with pytest.raises(psycopg.errors.RaiseException, match='"t" is partitioned, inherited from or no table'):
+        pg.execute(script)
+    pg.execute(
+        "ROLLBACK; DROP TABLE below, t; CREATE TABLE t (d integer, c varchar(3), b numeric(8,2), a integer NOT NULL)"
+    )
+    pg.execute(script)
+    pg.execute("INSERT INTO t VALUES (1, 'x', 1.5, 2)")
+    assert pg.execute("SELECT * FROM v").fetchall() == pg.execute("SELECT a, b, c, d FROM t").fetchall()
+
+
+def test_taken_away_again(pg: psycopg.Connection) -> None:
+    """The comment at the end of the script removes all of it."""
+    pg.autocommit = True
+    tables = "CREATE TABLE t (a INT); CREATE TABLE u (a INT);"
+    views = "CREATE MATERIALIZED VIEW v AS SELECT t.a, (SELECT u.a FROM u WHERE u.a = t.a) AS b FROM t;"
+    world = World(pg)
+    world.create_tables(tables)
+    query = "SELECT count(*) FROM pg_class FULL JOIN pg_proc ON false FULL JOIN pg_trigger ON false"
+    before = pg.execute(query).fetchone()
+    script = postgres_script(tables + views + "CREATE MATERIALIZED VIEW w AS SELECT DISTINCT a FROM v")
+    pg.execute(script)
+    pg.execute("INSERT INTO t VALUES (1)")
+    removal = script.split("-- To take all of it away again:\n")[1]
+    pg.execute("\n".join(line.removeprefix("--") for line in removal.splitlines()))
+    assert pg.execute(query).fetchone() == before
+
+
+REFUSED = {
+    "UPPER(s)": "UPPER(s): PostgreSQL has no function that is known to mean the same",
+    "initcap(s)": "INITCAP(s): PostgreSQL has no function that is known to mean the same",
+    "TRY_CAST(i AS SMALLINT)": "PostgreSQL has no function that means the same as TRY_CAST",
+    "p / 3": "p / 3: a quotient of DECIMALs has other digits in PostgreSQL",
+    "q * q": "q * q: the result has more than 38 digits, and Spark would round it",
+    "y + y": "y + y: a TINYINT is a SMALLINT in PostgreSQL, and overflows later",
+    "f + i": "f + i: FLOAT is widened otherwise in PostgreSQL",
+    "CAST(d AS INT)": "CAST(d AS INT): a cast of DOUBLE to INT differs in PostgreSQL",
+    "CAST(p AS INT)": "CAST(p AS INT): a cast of DECIMAL(10,2) to INT differs in PostgreSQL",
+    "CAST(s AS INT)": "CAST(s AS INT): a cast of STRING to INT differs in PostgreSQL",
+    "CAST(m AS STRING)": "CAST(m AS STRING): a cast of TIMESTAMP to STRING differs in PostgreSQL",
+    "s = 1": "s = 1: STRING and INT are compared otherwise in PostgreSQL",
+    "w > '2024-01-01'": "w > '2024-01-01': DATE and STRING are compared otherwise in PostgreSQL",
+    "w < m": "w < m: DATE and TIMESTAMP are compared otherwise in PostgreSQL",
+    "m > TIMESTAMP '2024-01-01 00:00:00'": "CAST('2024-01-01 00:00:00' AS TIMESTAMP): "
+    "this constant depends on the time zone",
+    "coalesce(s, i)": "COALESCE(s, i): STRING and INT have no type in common that PostgreSQL would choose too",
+    "s LIKE s": "s LIKE s: the pattern must be a constant without \\",
+    "substring(s, -1)": "SUBSTRING(s, -1): places must be constants here, and the first is 1",
+    "concat(s, i)": "i: a STRING is expected here, it is INT",
+    "year(m)": "m: a DATE is expected here, it is TIMESTAMP",
+    "xs": "PostgreSQL has no type that means the same as ARRAY<INT>",
+    "r.a": "r.`a`: this form of it has no counterpart in PostgreSQL",
+    "sum(d) OVER (PARTITION BY i)": "SUM(d): a sum of DOUBLE depends on the order of rows here",
+    "max(n) OVER (PARTITION BY i)": "PostgreSQL has no max of BINARY",
+}
+"""Columns that have no counterpart in PostgreSQL, word for word."""
+
+
+@pytest.mark.parametrize("column", REFUSED)
+def test_refused(column: str) -> None:
+    with pytest.raises(ViewkeeperError) as caught:
+        postgres_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS SELECT i, {column} AS x FROM t")
+    assert caught.value.message == f"v has no rules for PostgreSQL: {REFUSED[column]}"
+    assert caught.value.place is not None
+
+
+REFUSED_AGGREGATES = {
+    "avg(q)": "AVG(q): an average of DECIMAL(38,10) has other digits in PostgreSQL here",
+    "stddev(d)": "STDDEV(d): it depends on the order of rows for DOUBLE",
+    "mode(i)": "MODE(i, TRUE): PostgreSQL has no function that is known to mean the same",
+    "collect_list(i)": "ARRAY_SORT(COLLECT_LIST(i)): PostgreSQL has no function that is known to mean the same",
+    "approx_count_distinct(i)": "APPROX_COUNT_DISTINCT(i): PostgreSQL has no function that is known to mean the same",
+    "max(n)": "PostgreSQL has no max of BINARY",
+}
+
+
+@pytest.mark.parametrize("call", REFUSED_AGGREGATES)
+def test_refused_aggregates(call: str) -> None:
+    with pytest.raises(ViewkeeperError) as caught:
+        postgres_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS SELECT s, {call} AS x FROM t GROUP BY s")
+    assert caught.value.message == f"v has no rules for PostgreSQL: {REFUSED_AGGREGATES[call]}"
+
+
+OTHERWISE = {
+    "CREATE TABLE t (i INT)": "there is no materialized view in it",
+    "CREATE MATERIALIZED VIEW v AS SELECT * FROM nothing": "v has no rules for PostgreSQL: "
+    "there is no table or view named 'nothing'",
+    "DROP TABLE t": "this is neither a table nor a view",
+    "CREATE TABLE t (i INT); CREATE TABLE T (i INT)": "there are two relations named 'T'",
+    "CREATE TABLE t (i INT); CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT i FROM t": "a script for PostgreSQL makes "
+    "all views anew",
+    f"CREATE TABLE {'t' * 60} (i INT)": f"the name '{'t' * 60}' is longer than 50 bytes",
+    "CREATE TABLE `a$vk$b` (i INT)": "'a$vk$b' cannot be a name in a script for PostgreSQL",
+}
+
+
+@pytest.mark.parametrize("text", OTHERWISE)
+def test_refused_otherwise(text: str) -> None:
+    with pytest.raises(ViewkeeperError) as caught:
+        postgres_script(text)
+    assert caught.value.message == OTHERWISE[text]
+
+
+COLUMNS = {
+    "logic": "SELECT i, k AND NOT (i > 2) AS a, k OR b IS NULL AS b, k IS TRUE AS c, i BETWEEN 1 AND b AS d, "
+    "i IN (1, 2, NULL) AS e, s LIKE '%a%' AS f, s NOT LIKE '_' AS g, k <=> NULL AS h FROM t",
+    "choices": "SELECT i, CASE i WHEN 1 THEN 'one' WHEN b THEN 'b' END AS a, if(k, p, 0) AS b, coalesce(b, i) AS c, "
+    "nullif(i, 2) AS d, greatest(i, b, 2) AS e, least(s, 'b') AS f FROM t",
+    "numbers": "SELECT i, i + b AS a, i * 2 - b AS b, p * i AS c, p + 1 AS d, -p AS e, abs(i) AS f, i % 3 AS g, "
+    "CAST(i AS DECIMAL(12,3)) AS h, d * 2 AS j, CAST(p AS DECIMAL(8,1)) AS l FROM t",
+    "strings": "SELECT i, s || '!' AS a, concat('<', s, '>') AS b, length(s) AS c, trim(s) AS d, "
+    "replace(s, 'a', '$vk$') AS e, substring(s, 1, 1) AS f, CAST(i AS STRING) AS g, CAST(k AS STRING) AS h, "
+    "'it\\'s' AS j FROM t",
+    "dates": "SELECT year(w) AS a, month(w) AS b, day(w) AS c, date_add(w, 3) AS d, w >= DATE '2024-02-03' AS e, "
+    "z < TIMESTAMP_NTZ '2024-01-31 12:00:02' AS f FROM t",
+    "orders": "SELECT s, s < 'b' AS a, min(s) AS b, max(w) AS c, max(d) AS e, min(f) AS f, bool_or(k) AS g FROM t "
+    "GROUP BY s",
+    "averages": "SELECT k, avg(p) AS a FROM t GROUP BY k",
+}
+OWN = {
+    "numbers": "SELECT i, i + b, i * 2 - b, p * i, p + 1, -p, abs(i), i % 3, i, d * 2, CAST(p AS numeric(8,1)) FROM t",
+    "dates": "SELECT CAST(extract(year FROM w) AS int), CAST(extract(month FROM w) AS int), "
+    "CAST(extract(day FROM w) AS int), w + 3, w >= '2024-02-03', z < '2024-01-31 12:00:02' FROM t",
+    "averages": "SELECT k, round(avg(p), 6) FROM t GROUP BY k",
+    "orders": "SELECT s, s < 'b', min(s), max(w), max(d), min(f), bool_or(k) FROM t GROUP BY s",
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns(pg: psycopg.Connection, name: str) -> None:
+    """What is translated is what PostgreSQL computes of the same words."""
+    tables = TABLES.replace(", xs ARRAY<INT>, r STRUCT<a: INT>", "").replace(", n BINARY", "")
+    world = World(pg, seed=1)
+    world.create_tables(tables)
+    world.fill(15)
+    query = COLUMNS[name]
+    world.keep(f"{tables} CREATE MATERIALIZED VIEW v AS {query}", {"v": OWN.get(name) or in_postgres(query)})
+    world.check()
+    for _ in range(15):
+        world.transaction()
+        world.check()
+
+
+def test_quotients(pg: psycopg.Connection) -> None:
+    """Integers are divided as Spark does it."""
+    world = World(pg)
+    world.create_tables("CREATE TABLE t (i INT, b BIGINT);")
+    query = "SELECT i / b AS x FROM t WHERE b <> 0"
+    world.keep(f"CREATE TABLE t (i INT, b BIGINT); CREATE MATERIALIZED VIEW v AS {query}", {})
+    pg.execute("INSERT INTO t VALUES (1, 2), (7, 0), (NULL, 1)")
+    assert world.bag("v") == {(0.5,): 1, (None,): 1}
+
+
+# the command -----------------------------------------------------------------------------------------
+
+
+def test_command(tmp_path: Path) -> None:
+    text = "CREATE TABLE t (i INT);\nCREATE MATERIALIZED VIEW v AS SELECT i FROM t;\n"
+    path = tmp_path / "views.sql"
+    path.write_text(text)
+    found = CliRunner().invoke(cli, ["rules", str(path), "--target", "postgres"])
+    assert found.exit_code == 0
+    assert found.stdout == postgres_script(text)
+    piped = CliRunner().invoke(cli, ["rules", "-", "--target", "postgres"], input=text)
+    assert piped.stdout == found.stdout
+
+
+def test_command_refuses(tmp_path: Path) -> None:
+    """One view that has no rules, and nothing is printed."""
+    text = "CREATE TABLE t (s STRING);\nCREATE MATERIALIZED VIEW v AS SELECT s FROM t;\n"
+    text += "CREATE MATERIALIZED VIEW w AS\nSELECT upper(s) AS s FROM t;\n"
+    found = CliRunner().invoke(cli, ["rules", "-", "--target", "postgres"], input=text)
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    assert found.stderr == (
+        "error: w has no rules for PostgreSQL: UPPER(s): PostgreSQL has no function that is known to mean the same\n"
+        "at line 4, column 8:\n  SELECT upper(s) AS s FROM t;\n         ^^^^^^^^^^^^^\n"
+    )
+
+
+def test_command_starts_no_engine() -> None:
+    program = (
+        "import sys; from viewkeeper.cli.app import cli\n"
+        "cli(['rules', '-', '--target', 'postgres'], standalone_mode=False)\n"
+        "assert 'pyspark' not in sys.modules and 'pysail' not in sys.modules"
+    )
+    text = "CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i FROM t"
+    done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_vk_rows_v" in done.stdout
