@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -51,7 +52,7 @@ def server() -> Iterator[str]:
         yield where
     finally:
         if running is not None:
-            running.terminate()
+            running.send_signal(signal.SIGINT)  # without waiting for connections
             running.wait(60)
         shutil.rmtree(home)
 

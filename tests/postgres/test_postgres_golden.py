@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from world import World, in_postgres
 
+from oracle import difference, lines_of
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.postgres.script import postgres_script
 from vkt import Script, View, read_script
@@ -104,6 +105,32 @@ def test_random_transactions(pg: psycopg.Connection, name: str) -> None:
     for _ in range(20):
         world.transaction()
         world.check()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_batches(pg: psycopg.Connection, name: str) -> None:
+    """The batches of the golden suite change the views as they do on Spark."""
+    script = read_script(GOLDEN / f"{name}.vkt")
+    kept = [view for view in script.views if view.name not in REFUSED.get(name, {})]
+    shown = [view.name for view in kept if not view.virtual]
+    if not shown:
+        assert REFUSED[name]
+        return
+    world = World(pg)
+    for text in script.setup:
+        if text.lstrip().upper().startswith("CREATE"):
+            world.create_tables(text, keys="DEFERRABLE")  # keys are checked after a statement, as on Spark
+        else:
+            world.run(text)
+    world.keep(";\n".join([tables_of(script), *map(create, kept)]), {})
+    for number, batch in enumerate(script.batches, 1):
+        before = {view: world.bag(view) for view in shown}
+        with pg.transaction():
+            for text in batch.statements:
+                world.run(text)
+        for view in shown:
+            change = difference(world.bag(view), before[view])
+            assert lines_of(change) == batch.changes.get(view, []), f"{view}, batch {number}"
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

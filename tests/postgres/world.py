@@ -33,13 +33,13 @@ class World:
         pg.autocommit = True
         pg.execute("SELECT setseed(%s)", [seed % 100 / 100])
 
-    def create_tables(self, text: str) -> None:
-        """CREATE TABLE statements in Spark's words; others run as they are."""
+    def create_tables(self, text: str, keys: str = "") -> None:
+        """CREATE TABLE statements in Spark's words; `keys` is said of every key."""
         for statement in split(text):
             parsed = statements.parse(statement)
             if isinstance(parsed, statements.CreateTable) and isinstance(parsed.schema, Schema):
                 self.tables[parsed.name.lower()] = parsed.schema
-                self.pg.execute(_created(parsed.name, parsed.schema))
+                self.pg.execute(_created(parsed.name, parsed.schema, keys))
 
     def run(self, text: str) -> None:
         """A statement in Spark's words."""
@@ -156,18 +156,17 @@ class World:
 
 def in_postgres(text: str) -> str:
     """A query or statement in PostgreSQL's words. NULLs sort as in Spark, strings by their bytes (the locale's are)."""
-    tree = sqlglot.parse_one(text, read="spark")
-    return tree.sql(dialect="postgres")
+    return sqlglot.transpile(text, read="spark", write="postgres")[0].replace("ARRAY[]", "CAST('{}' AS int[])")
 
 
 def _spelled(kind: Type) -> str:
     return f"{_spelled(kind.element)}[]" if kind.element is not None else spelled(kind)
 
 
-def _created(name: str, schema: Schema) -> str:
+def _created(name: str, schema: Schema, more: str) -> str:
     columns = [f"{identifier(c.name)} {_spelled(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in schema]
     keys = [
-        f"{'PRIMARY KEY' if key.primary else 'UNIQUE'} ({', '.join(identifier(c) for c in key.columns)})"
+        f"{'PRIMARY KEY' if key.primary else 'UNIQUE'} ({', '.join(identifier(c) for c in key.columns)}) {more}"
         for key in schema.keys
     ]
     return f"CREATE TABLE {identifier(name)} ({', '.join([*columns, *keys])})"

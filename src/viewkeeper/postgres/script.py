@@ -78,6 +78,7 @@ def postgres_script(text: str) -> str:
         *kept,
         _maintenance(file, tables),
         *(_triggers(file, name) for name in tables),
+        _statistics(file, tables),
         "COMMIT;\n",
         _removal(file, tables),
     ]
@@ -131,6 +132,9 @@ BEGIN
     ELSE actual IS DISTINCT FROM kind OR (required AND NOT attnotnull) OR NOT coalesce(collisdeterministic, true) END;
   IF wrong IS NOT NULL THEN
     RAISE EXCEPTION 'these rules were made for other tables: %', wrong;
+  END IF;
+  IF current_setting('server_encoding') <> 'UTF8' THEN
+    RAISE EXCEPTION 'strings are ordered otherwise here: the database is not encoded in UTF8';
   END IF;
 END $vk$;
 """
@@ -318,6 +322,12 @@ def _change(file: File, view: View, changed: Sequence[str]) -> str:
     total = f"SELECT {labels}, sum({WEIGHT}) FROM (\n{indent(found.query, '  ')}\n) AS t"
     query = type(found)(f"{total}\nGROUP BY {labels} HAVING sum({WEIGHT}) <> 0", found.shared)
     return f"INSERT INTO {log_of(view.name)} ({columns})\n{query.text};"
+
+
+def _statistics(file: File, tables: Sequence[str]) -> str:
+    """Looks at the tables once, so that PostgreSQL expects few rows in the logs."""
+    names = [*(log_of(name) for name in tables), *(part for v in file.views for part in (_rows_of(v), log_of(v.name)))]
+    return f"-- How many rows PostgreSQL is to expect: few in the logs.\nANALYZE {', '.join(names)};\n"
 
 
 # maintenance -------------------------------------------------------------------------------------
