@@ -157,12 +157,26 @@ COLUMNS = {
     "orders": "SELECT s, s < 'b' AS a, min(s) AS b, max(w) AS c, max(d) AS e, min(f) AS f, bool_or(k) AS g FROM t "
     "GROUP BY s",
     "averages": "SELECT k, avg(p) AS a FROM t GROUP BY k",
+    "chosen": "SELECT k, any_value(i) AS a, first(b) AS b, last(w) AS c, first(s, true) AS d, count_if(i > 1) AS e, "
+    "stddev(i) AS f, variance(b) AS g, median(p) AS h, bool_and(i > 0) AS j FROM t GROUP BY k",
+    "windows": "SELECT i, s, sum(p) OVER (PARTITION BY k ORDER BY i) AS a, avg(b) OVER (PARTITION BY k) AS b, "
+    "max(s) OVER (PARTITION BY k ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c, "
+    "ntile(2) OVER (PARTITION BY k ORDER BY i) AS d, count(*) OVER (ORDER BY i DESC) AS e FROM t",
 }
+WHOLE_ROW = "PARTITION BY k ORDER BY " + ", ".join(f"{column} NULLS FIRST" for column in "ibyfdpqswmz")
 OWN = {
     "numbers": "SELECT i, i + b, i * 2 - b, p * i, p + 1, -p, abs(i), i % 3, i, d * 2, CAST(p AS numeric(8,1)) FROM t",
     "dates": "SELECT CAST(extract(year FROM w) AS int), CAST(extract(month FROM w) AS int), "
     "CAST(extract(day FROM w) AS int), w + 3, w >= '2024-02-03', z < '2024-01-31 12:00:02' FROM t",
     "averages": "SELECT k, round(avg(p), 6) FROM t GROUP BY k",
+    "chosen": "SELECT k, CASE WHEN count(i) = count(*) THEN min(i) END, CASE WHEN count(b) = count(*) THEN min(b) END, "
+    "max(w), min(s), count(*) FILTER (WHERE i > 1), CAST(stddev(i) AS double precision), "
+    "CAST(variance(b) AS double precision), percentile_cont(0.5) WITHIN GROUP (ORDER BY p), bool_and(i > 0) "
+    "FROM t GROUP BY k",
+    "windows": "SELECT i, s, sum(p) OVER (PARTITION BY k ORDER BY i), "
+    "CAST(avg(b) OVER (PARTITION BY k) AS double precision), "
+    f"max(s) OVER ({WHOLE_ROW} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), ntile(2) OVER ({WHOLE_ROW}), "
+    "count(*) OVER (ORDER BY i DESC NULLS LAST) FROM t",
     "orders": "SELECT s, s < 'b', min(s), max(w), max(d), min(f), bool_or(k) FROM t GROUP BY s",
 }
 

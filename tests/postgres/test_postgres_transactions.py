@@ -43,6 +43,8 @@ def world(pg: psycopg.Connection) -> World:
         "WITH one AS (INSERT INTO r VALUES (5, 7, 70) RETURNING g), two AS (INSERT INTO s SELECT g, 'seven' FROM one) "
         "UPDATE r SET x = x + 1",
         "UPDATE r SET g = g + 1, x = NULL WHERE g IS NOT NULL",
+        "MERGE INTO r USING s ON r.g = s.g AND s.name = 'one' WHEN MATCHED AND x > 10 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET g = 2 WHEN NOT MATCHED THEN INSERT VALUES (8, s.g, 80)",
         "UPDATE r SET x = x",
         "DELETE FROM r WHERE false",
         "INSERT INTO r SELECT * FROM r",

@@ -432,6 +432,8 @@ class Scalars:
 
     def _arguments(self, node: exp.Expr) -> tuple[str, list[exp.Expr]]:
         if isinstance(node.this, exp.Distinct):
+            if self._where == WINDOW:
+                self._refuse(node, "PostgreSQL has no DISTINCT in window functions")
             return "DISTINCT ", list(node.this.expressions)
         return "", [node.this]
 
