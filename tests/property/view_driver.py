@@ -19,9 +19,11 @@ from queries import Generator, Query, Relation, Table, random_literal, random_sc
 
 import viewkeeper as vk
 from oracle import Bag, Oracle, bag, difference, lines_of, transpiled, weights
+from viewkeeper.analysis.dependencies import facts_of
 from viewkeeper.analysis.polarity import Kinds, polarities
 from viewkeeper.analysis.references import Nesting
 from viewkeeper.plan.advice import Analysis
+from viewkeeper.transaction.views import declared_keys
 from vkt import Batch, Script, View, write_script
 
 FOUND = Path(__file__).parent.parent / "golden" / "found"
@@ -331,6 +333,24 @@ class Run:
             seen = {tuple(row[place] for place in places) for row in rows}
             if len(seen) < len(rows):
                 self.outcome.wrong[name] = f"{where}: rows agree on the key {key}"
+        for place, bound in self._bound(name):
+            values: dict[object, object] = {}
+            for row in rows:
+                if values.setdefault(row[place], [row[i] for i in bound]) != [row[i] for i in bound]:
+                    columns = [analysis.columns[i] for i in (place, *bound)]
+                    self.outcome.wrong[name] = f"{where}: {columns[0]} is said to determine {columns[1:]}"
+
+    def _bound(self, name: str) -> list[tuple[int, list[int]]]:
+        """The columns of a view that each single one is said to determine, by place."""
+        state = self.db._store.refresh()
+        view = state.find(name)
+        assert view is not None
+        assert view.definition is not None
+        node = view.definition.as_written
+        facts = facts_of(node, declared_keys(state.relations.get))
+        columns = list(enumerate(node.outputs))
+        found = [(place, [i for i, a in columns if a in facts.bound_by([one])]) for place, one in columns]
+        return [(place, bound) for place, bound in found if len(bound) > 1]
 
     def _check_safety(self, name: str, where: str, changes: Mapping[str, Any], old: Bag, new: Bag) -> None:
         """Through a safe reference, what a change of one table brings was not there, and what it takes is gone."""

@@ -82,6 +82,19 @@ def test_outer_joins_and_set_operations_have_keys_too(db: vk.Database) -> None:
         assert db.analyze(query).keys == wanted, query
 
 
+def test_a_union_can_be_split(db: vk.Database) -> None:
+    db.sql(TABLES)
+    advice = db.analyze("SELECT id FROM t UNION SELECT k FROM s UNION SELECT id + 1 FROM t").advice
+    assert [one.text for one in advice] == []  # id + 1 is not known to be a key
+    advice = db.analyze("SELECT id FROM t UNION SELECT k FROM s").advice
+    assert [(one.text, one.effect) for one in advice] == [
+        (
+            "split the UNION: make its 2 branches views of their own, and read them together",
+            "no row can be there twice in any of them, so no counts are kept",
+        )
+    ]
+
+
 def test_what_reads_a_whole_table_is_said(db: vk.Database) -> None:
     db.sql(TABLES)
     body = db.analyze("SELECT t.id, s.k FROM t, s WHERE t.x < s.t").to_json()

@@ -196,6 +196,8 @@ def _advice(analysis: Analysis, whole: str, known: Known) -> Iterator[Advice]:
         if plain and verdict.nesting is Nesting.TOP:
             yield from _projected(analysis, tree, verdict, known)
         yield from _declared(analysis, verdict, whole, known)
+    if isinstance(tree, exp.Union) and tree.args.get("distinct"):
+        yield from _split(analysis, tree, known)
     if analysis.findings.has_duplicates and isinstance(tree, exp.Select):
         again = _again(analysis, render(tree.copy().distinct()), known)
         if not again.findings.has_duplicates:
@@ -204,6 +206,22 @@ def _advice(analysis: Analysis, whole: str, known: Known) -> Iterator[Advice]:
 
 def _again(analysis: Analysis, query: str, known: Known) -> Analysis:
     return analyse(analysis.name, query, query, known, advise=False)
+
+
+def _split(analysis: Analysis, tree: exp.Union, known: Known) -> Iterator[Advice]:
+    """The branches of a UNION as views of their own, where none of them needs counts."""
+    branches = [render(side) for side in _branches(tree)]
+    if not any(_again(analysis, branch, known).findings.has_duplicates for branch in branches):
+        what = f"split the UNION: make its {len(branches)} branches views of their own, and read them together"
+        yield Advice(what, "no row can be there twice in any of them, so no counts are kept")
+
+
+def _branches(tree: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(tree, exp.Union) and tree.args.get("distinct"):
+        yield from _branches(tree.left)
+        yield from _branches(tree.right)
+    else:
+        yield tree
 
 
 def _is_safe_in(again: Analysis, verdict: Verdict) -> bool:
