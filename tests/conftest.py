@@ -41,6 +41,12 @@ def db(connect: Callable[..., vk.Database]) -> vk.Database:
     return connect()
 
 
+@pytest.fixture(autouse=True)
+def _every_change_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That changes are strongly minimal is looked up for every view, also where it is known."""
+    monkeypatch.setattr("viewkeeper.transaction.propagation.ALWAYS_CHECKED", True)
+
+
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No fault is asked for by the environment."""

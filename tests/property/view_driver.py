@@ -23,7 +23,7 @@ from viewkeeper.analysis.dependencies import facts_of
 from viewkeeper.analysis.polarity import Kinds, polarities
 from viewkeeper.analysis.references import Nesting
 from viewkeeper.plan.advice import Analysis
-from viewkeeper.transaction.views import declared_keys
+from viewkeeper.transaction.keys import declared_keys
 from vkt import Batch, Script, View, write_script
 
 FOUND = Path(__file__).parent.parent / "golden" / "found"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
+from viewkeeper.store.state import Relation
+from viewkeeper.transaction import propagation
+from viewkeeper.transaction.transaction import Transaction
 
 TABLES = """
     CREATE TABLE t (id INT PRIMARY KEY, g STRING, x INT);
@@ -47,6 +51,33 @@ def test_without_a_key_they_are_kept(db: vk.Database) -> None:
     db.sql("CREATE MATERIALIZED VIEW w AS SELECT t, count(*) AS n FROM s GROUP BY t")
     for name in ("v", "w"):
         assert len(json.loads(db.explain(name, format="json"))["auxiliary"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "statement", "looked_up"),
+    [
+        ("SELECT s.k, t.g FROM s JOIN t ON s.t = t.id", "UPDATE t SET g = 'z' WHERE id = 1", []),
+        ("SELECT g FROM t", "UPDATE t SET g = 'z' WHERE id = 1", ["v"]),
+        ("SELECT id FROM t AS o WHERE EXISTS (SELECT 1 FROM s WHERE s.t = o.id)", "DELETE FROM s", ["v"]),
+    ],
+)
+def test_what_safe_references_delete_is_not_looked_up(
+    db: vk.Database, monkeypatch: pytest.MonkeyPatch, query: str, statement: str, looked_up: list[str]
+) -> None:
+    db.sql(TABLES)
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    found: list[str] = []
+    check = propagation.check_minimal
+
+    def noted(tx: Transaction, relation: Relation, net: pa.Table) -> None:
+        found.append(relation.name)
+        check(tx, relation, net)
+
+    monkeypatch.setattr(propagation, "ALWAYS_CHECKED", False)
+    monkeypatch.setattr(propagation, "check_minimal", noted)
+    db.sql(statement)
+    assert found == looked_up
+    assert db.verify().equal
 
 
 def test_a_view_before_it_is_created(db: vk.Database) -> None:

@@ -108,6 +108,19 @@ def examine(node: n.Node, names: Sequence[str], references: Sequence[Reference])
     return Findings(tuple(named_keys(facts, node.outputs, names)), not facts.keys, tuple(verdicts))
 
 
+def safe_relations(node: n.Node, declared: Declared) -> frozenset[str]:
+    """The relations all of whose references are safe at the top level of a query that has no row twice."""
+    facts = facts_of(node, declared)
+    if not facts.keys:
+        return frozenset()
+    found: dict[str, bool] = {}
+    for scan, nesting, bound, _ in _scans(node, Nesting.TOP, facts.bound_by(node.outputs), declared):
+        there = {name.lower() for a, name in zip(scan.attributes, scan.stored_names, strict=True) if a in bound}
+        keyed = any({name.lower() for name in key} <= there for key in declared(scan))
+        found[scan.relation] = found.get(scan.relation, True) and keyed and nesting is Nesting.TOP
+    return frozenset(relation for relation, is_safe in found.items() if is_safe)
+
+
 def _scans(
     node: n.Node, nesting: Nesting, bound: Columns, declared: Declared, outside: tuple[str, ...] = ()
 ) -> Iterator[tuple[n.Scan, Nesting, Columns, tuple[str, ...]]]:

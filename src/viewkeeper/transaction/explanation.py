@@ -21,11 +21,12 @@ from viewkeeper.recursion.rows import Workspace
 from viewkeeper.store.definition import KIND_WORDS, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
+from viewkeeper.transaction.keys import declared_keys
 from viewkeeper.transaction.layout import followed, plan_of, refresh_of, rows_of, stored_of
 from viewkeeper.transaction.propagation import known_as, maintained_node
 from viewkeeper.transaction.reading import SHARED_FROM, StateReader
 from viewkeeper.transaction.recursive import strategy_for
-from viewkeeper.transaction.views import declared_keys, keeps_more, would_save
+from viewkeeper.transaction.views import keeps_more, would_save
 
 SHOWN = (1, 1_000, 100_000)
 """The cost of following a change is shown for so many changed rows."""

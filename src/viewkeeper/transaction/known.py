@@ -9,8 +9,8 @@ from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.plan.advice import Known
 from viewkeeper.store.definition import AUXILIARY, TABLE, VIEW
 from viewkeeper.store.state import State
+from viewkeeper.transaction.keys import declared_keys
 from viewkeeper.transaction.programs import DATALOG
-from viewkeeper.transaction.views import declared_keys
 
 
 def known_relations(state: State) -> Known:

@@ -12,11 +12,10 @@ from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import fingerprint, to_json
 from viewkeeper.algebra.types import spelled
-from viewkeeper.analysis.dependencies import Declared
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.plan.auxiliary import Split, split
-from viewkeeper.plan.by_keys import Refers, parents_first, without_needless
+from viewkeeper.plan.by_keys import parents_first, without_needless
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.sql import statements as sql
 from viewkeeper.sql.functions import SKETCHES
@@ -25,6 +24,7 @@ from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
 from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
 from viewkeeper.store.state import Relation, State
+from viewkeeper.transaction.keys import declared_keys, foreign_keys
 from viewkeeper.transaction.made import Made, define
 from viewkeeper.transaction.programs import made_again
 from viewkeeper.transaction.propagation import maintained_node
@@ -160,32 +160,6 @@ def _free(tx: Transaction, former: Relation, others: Collection[str]) -> list[Re
     mine = {former.id, *others}
     kept = [tx.by_id(key) for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
     return [r for r in kept if {user.id for user in tx.dependents(r.id) if user.kind != AUXILIARY} <= mine]
-
-
-def declared_keys(find: Callable[[str], Relation | None]) -> Declared:
-    """The keys of stored relations none of whose columns can be NULL."""
-
-    def keys(scan: n.Scan) -> list[tuple[str, ...]]:
-        relation = find(scan.relation)
-        if relation is None:
-            return []
-        schema = relation.schema
-        return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
-
-    return keys
-
-
-def foreign_keys(find: Callable[[str], Relation | None]) -> Refers:
-    """The foreign keys from one stored relation to another."""
-
-    def refers(child: n.Scan, parent: n.Scan) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        ours, theirs = find(child.relation), find(parent.relation)
-        if ours is None or theirs is None:
-            return []
-        keys = ours.schema.references
-        return [(key.columns, key.referenced) for key in keys if key.table.lower() == theirs.name.lower()]
-
-    return refers
 
 
 def _new_id() -> str:
