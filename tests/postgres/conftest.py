@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -15,6 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+
+sys.path.append(str(Path(__file__).parent.parent / "property"))  # its random queries are used here too
 
 _NUMBERS = itertools.count(1)
 

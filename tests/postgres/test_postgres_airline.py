@@ -17,7 +17,8 @@ CREATE TABLE ff (ffn INT PRIMARY KEY, miles INT);
 VIEWS = {
     "special_meals": "SELECT res.seat, psgr.meal FROM res, psgr "
     "WHERE res.flight_id = 2 AND res.psgr_id = psgr.psgr_id AND psgr.meal IS NOT NULL",
-    "ff_res": "SELECT psgr.ffn FROM psgr, res WHERE psgr.psgr_id = res.psgr_id",
+    "ff_res": "SELECT DISTINCT psgr.ffn FROM psgr, res WHERE psgr.psgr_id = res.psgr_id",
+    "ff_res_each": "SELECT psgr.ffn FROM psgr, res WHERE psgr.psgr_id = res.psgr_id",
     "many_miles": "SELECT psgr_id AS id FROM psgr WHERE psgr.ffn IN (SELECT ffn FROM ff WHERE miles > 1)",
     "bad_flight": "SELECT res_id FROM res "
     "WHERE NOT EXISTS (SELECT * FROM flight WHERE flight.flight_id = res.flight_id)",

@@ -28,12 +28,30 @@ def narrowed(node: n.Node, changed: Collection[str]) -> n.Node:
     return _Narrowing(frozenset(changed)).narrowed(node)
 
 
+def scans(node: n.Node) -> list[n.Scan]:
+    """The scans below a node, each once, also where much of it is used twice."""
+    seen: dict[int, n.Node] = {}
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen[id(part)] = part
+            waiting += part.inputs
+    return [part for part in seen.values() if isinstance(part, n.Scan)]
+
+
 class _Narrowing:
     def __init__(self, changed: frozenset[str]) -> None:
         self.changed = changed
+        self._done: dict[int, tuple[n.Node, n.Node]] = {}
 
     def narrowed(self, node: n.Node) -> n.Node:
-        """What is below it first."""
+        """What is below it first. What is used twice stays one."""
+        if id(node) not in self._done:
+            self._done[id(node)] = (node, self._narrowed(node))
+        return self._done[id(node)][1]
+
+    def _narrowed(self, node: n.Node) -> n.Node:
         node = node.with_inputs(tuple(map(self.narrowed, node.inputs)))
         if isinstance(node, n.Restrict):
             return self.sunk(node.left, node.right, node.on)
@@ -90,7 +108,7 @@ class _Narrowing:
         return replace(node, inputs_=tuple(parts))
 
     def _looks_back(self, node: n.Node) -> bool:
-        return any(scan.state == n.OLD and scan.relation in self.changed for scan in n.scans(node))
+        return any(scan.state == n.OLD and scan.relation in self.changed for scan in scans(node))
 
 
 def _pairs(node: n.Join, part: n.Node, other: n.Node) -> Keys:

@@ -16,6 +16,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.errors import NotMaintainable
+from viewkeeper.postgres.narrowing import scans
 from viewkeeper.postgres.scalars import GROUP, WINDOW, condition_of, extremum, text_of
 from viewkeeper.postgres.types import are_comparable, identifier, spelled
 
@@ -60,20 +61,23 @@ def printed(node: n.Node, changed: Collection[str] = (), known: Collection[Attri
 
 def never_null(node: n.Node, tables: Collection[str]) -> frozenset[Attribute]:
     """The columns of tables that are declared NOT NULL; where an outer join can miss them, they have other numbers."""
-    return frozenset(a for scan in n.scans(node) if scan.relation in tables for a in scan.attributes if not a.nullable)
+    return frozenset(a for scan in scans(node) if scan.relation in tables for a in scan.attributes if not a.nullable)
 
 
 class _Printer:
     def __init__(self, changed: frozenset[str], known: frozenset[Attribute]) -> None:
         self.changed = changed
         self.known = known
-        self.shared: dict[n.Node, tuple[str, str]] = {}
+        self.shared: dict[n.Scan | int, tuple[str, str]] = {}
+        self._texts: dict[int, tuple[n.Node, str]] = {}
 
     def select(self, node: n.Node) -> str:
-        """An expression as a SELECT."""
-        if type(node) not in _OPERATORS:
-            raise NotMaintainable(*_REFUSED[type(node)])
-        return _OPERATORS[type(node)](self, node)
+        """An expression as a SELECT. By identity: what is used often would be printed, and hashed, ever more often."""
+        if id(node) not in self._texts:
+            if type(node) not in _OPERATORS:
+                raise NotMaintainable(*_REFUSED[type(node)])
+            self._texts[id(node)] = (node, _OPERATORS[type(node)](self, node))
+        return self._texts[id(node)][1]
 
     def _from(self, node: n.Node, name: str = "t") -> str:
         text = self.select(node)
@@ -82,10 +86,11 @@ class _Printer:
 
     def _share(self, node: n.Node, make: Callable[[], str]) -> str:
         """A query that stands in the WITH, once for all that use it."""
-        if node not in self.shared:
+        key = node if isinstance(node, n.Scan) else id(node)
+        if key not in self.shared:
             text = make()
-            self.shared[node] = (f"_vk_step_{len(self.shared) + 1}", text)
-        return f"SELECT * FROM {self.shared[node][0]}"
+            self.shared[key] = (f"_vk_step_{len(self.shared) + 1}", text)
+        return f"SELECT * FROM {self.shared[key][0]}"
 
     # leaves --------------------------------------------------------------------------------------
 

@@ -116,8 +116,7 @@ def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> 
         node = without_full_joins(found.node)
         _check_names(statement, parsed.name, parsed.columns or found.names, known)
         analysis = analyse(parsed.name, parsed.query, statement.text, known, columns=parsed.columns, advise=False)
-        for state in (n.NEW, n.OLD):  # what has no counterpart in PostgreSQL is refused here
-            printed(n.at(node, state))
+        printed(node)  # what has no counterpart in PostgreSQL is refused here
         if not node.outputs:
             raise NotMaintainable("a view without columns cannot be kept")
     except ViewkeeperError as problem:
