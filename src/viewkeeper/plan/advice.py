@@ -24,7 +24,7 @@ from viewkeeper.sql.catalog import Query, Stored, Virtual
 from viewkeeper.sql.declared import DeclaredTyper
 from viewkeeper.sql.dialect import parse, render
 from viewkeeper.sql.query import translate
-from viewkeeper.sql.tokens import split
+from viewkeeper.sql.tokens import Statement, split
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ class Known:
     def names(self) -> list[str]:
         """All names."""
         return [*(entry[0] for entry in self.stored.values()), *(entry[0] for entry in self.virtual.values())]
+
+    def missing(self, name: str, place: Place) -> NotFound:
+        """What to say of a name that is not there."""
+        names = sorted(self.names)
+        hint = f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well"
+        return NotFound(f"there is no table or view named '{name}'", place=place, hint=hint)
 
     def with_key(self, name: str, columns: Sequence[str]) -> Known:
         """The same with one more key, whose columns cannot be NULL."""
@@ -76,12 +82,7 @@ class _References:
                 self._outer = around
             return Virtual(called, Query(inside.node, columns))
         if key not in self.known.stored:
-            names = sorted(self.known.names)
-            raise NotFound(
-                f"there is no table or view named '{name}'",
-                place=place,
-                hint=f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well",
-            )
+            raise self.known.missing(name, place)
         called, schema = self.known.stored[key]
         reference = Reference(f"{called}#{len(self.found) + 1}", called, schema, self._outer or place)
         self.found.append(reference)
@@ -368,24 +369,32 @@ def analyse_script(text: str) -> list[Analysis]:
 def analyse_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, Known, str]]:
     """The views of a script one after the other, each with what it can name and the text it was cut from."""
     known = Known()
+    for statement, parsed in definitions(text):
+        if isinstance(parsed, statements.CreateTable):
+            assert parsed.schema is not None
+            known.add_stored(parsed.name, parsed.schema)
+            continue
+        whole, stored = statement.text, parsed.materialized
+        analysis = analyse(
+            parsed.name, parsed.query, whole, known, columns=parsed.columns, advise=advise, is_stored=stored
+        )
+        yield analysis, known, whole
+        if stored:
+            known.add_stored(parsed.name, analysis.schema)
+        else:
+            known.add_virtual(parsed.name, parsed.query, whole, analysis.columns)
+
+
+def definitions(text: str) -> Iterator[tuple[Statement, statements.CreateTable | statements.CreateView]]:
+    """The statements of a script, which make tables with columns and views."""
     for statement in split(text):
         parsed = statements.parse(statement)
-        match parsed:
-            case statements.CreateTable(schema=Schema() as schema):
-                known.add_stored(parsed.name, schema)
-            case statements.CreateView():
-                whole, stored = statement.text, parsed.materialized
-                analysis = analyse(
-                    parsed.name, parsed.query, whole, known, columns=parsed.columns, advise=advise, is_stored=stored
-                )
-                yield analysis, known, whole
-                if stored:
-                    known.add_stored(parsed.name, analysis.schema)
-                else:
-                    known.add_virtual(parsed.name, parsed.query, whole, analysis.columns)
-            case _:
-                raise SqlError(
-                    "this is neither a table nor a view",
-                    place=Place.at(statement.text, statement.start),
-                    hint="give CREATE TABLE and CREATE [MATERIALIZED] VIEW statements only",
-                )
+        is_table = isinstance(parsed, statements.CreateTable) and parsed.schema is not None
+        if not is_table and not isinstance(parsed, statements.CreateView):
+            raise SqlError(
+                "this is neither a table nor a view",
+                place=Place.at(statement.text, statement.start),
+                hint="give CREATE TABLE and CREATE [MATERIALIZED] VIEW statements only",
+            )
+        assert isinstance(parsed, (statements.CreateTable, statements.CreateView))
+        yield statement, parsed

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.errors import NotFound, NotMaintainable, Place, SqlError, ViewkeeperError
-from viewkeeper.plan.advice import Known, analyse
+from viewkeeper.errors import NotMaintainable, Place, SqlError, ViewkeeperError
+from viewkeeper.plan.advice import Known, analyse, definitions
 from viewkeeper.postgres.narrowing import without_full_joins
 from viewkeeper.postgres.printing import printed
 from viewkeeper.postgres.scalars import PostgresTyper
 from viewkeeper.sql import statements
 from viewkeeper.sql.catalog import Query, Stored, Virtual
 from viewkeeper.sql.query import translate
-from viewkeeper.sql.tokens import Statement, split
+from viewkeeper.sql.tokens import Statement
 
 MOST_BYTES = 63 - len("_vk_truncate_")
 """How long a name may be, so that the names made from it are not cut by PostgreSQL."""
@@ -69,12 +69,7 @@ class _Catalog:
             called, query, whole, columns = self.known.virtual[key]
             return Virtual(called, Query(translate(query, whole, self, PostgresTyper()).node, columns))
         if key not in self.known.stored:
-            names = sorted(self.known.names)
-            raise NotFound(
-                f"there is no table or view named '{name}'",
-                place=place,
-                hint=f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well",
-            )
+            raise self.known.missing(name, place)
         called, schema = self.known.stored[key]
         return Stored(key, called, Schema(schema.columns))
 
@@ -84,26 +79,19 @@ def read_file(text: str) -> File:
     known = Known()
     tables: dict[str, Schema] = {}
     views = []
-    for statement in split(text):
-        parsed = statements.parse(statement)
-        match parsed:
-            case statements.CreateTable(schema=Schema() as schema):
-                _check_names(statement, parsed.name, schema.names, known)
-                known.add_stored(parsed.name, schema)
-                tables[parsed.name.lower()] = schema
-            case statements.CreateView():
-                view = _view(parsed, statement, known)
-                if parsed.materialized:
-                    known.add_stored(parsed.name, Schema(tuple(_columns(view))))
-                    views.append(view)
-                else:
-                    known.add_virtual(parsed.name, parsed.query, statement.text, view.columns)
-            case _:
-                raise SqlError(
-                    "this is neither a table nor a view",
-                    place=Place.at(statement.text, statement.start),
-                    hint="give CREATE TABLE and CREATE [MATERIALIZED] VIEW statements only",
-                )
+    for statement, parsed in definitions(text):
+        if isinstance(parsed, statements.CreateTable):
+            assert parsed.schema is not None
+            _check_names(statement, parsed.name, parsed.schema.names, known)
+            known.add_stored(parsed.name, parsed.schema)
+            tables[parsed.name.lower()] = parsed.schema
+            continue
+        view = _view(parsed, statement, known)
+        if parsed.materialized:
+            known.add_stored(parsed.name, Schema(tuple(_columns(view))))
+            views.append(view)
+        else:
+            known.add_virtual(parsed.name, parsed.query, statement.text, view.columns)
     return File(tables, tuple(views))
 
 
