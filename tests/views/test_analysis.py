@@ -143,3 +143,9 @@ def test_errors(db: vk.Database) -> None:
     db.datalog(".decl p(x:number) .output p p(x) :- s(x, _).")
     with pytest.raises(vk.errors.NotMaintainable, match="p is defined by rules"):
         _ = db.view("p").analysis
+
+
+def test_only_what_can_be_selected_is_suggested(db: vk.Database) -> None:
+    db.sql(TABLES)
+    query = "SELECT q.g FROM (SELECT g FROM t) AS q LEFT SEMI JOIN t AS r ON q.g = r.g"
+    assert "add" not in " ".join(advice.text.split()[0] for advice in db.analyze(query).advice)

@@ -22,7 +22,7 @@ from viewkeeper.plan.upkeep import EFFORTS, OPERATIONS, Upkeep, upkeep
 from viewkeeper.sql import statements
 from viewkeeper.sql.catalog import Query, Stored, Virtual
 from viewkeeper.sql.declared import DeclaredTyper
-from viewkeeper.sql.dialect import parse, render
+from viewkeeper.sql.dialect import parse, place_in, render
 from viewkeeper.sql.query import translate
 from viewkeeper.sql.tokens import Statement, split
 
@@ -195,7 +195,7 @@ def _advice(analysis: Analysis, whole: str, known: Known) -> Iterator[Advice]:
         if verdict.is_safe or (verdict.nesting is Nesting.TOP and not analysis.findings.has_duplicates):
             continue  # a group-by or DISTINCT takes care of it
         if plain and verdict.nesting is Nesting.TOP:
-            yield from _projected(analysis, tree, verdict, known)
+            yield from _projected(analysis, tree, verdict, whole, known)
         yield from _declared(analysis, verdict, whole, known)
     if isinstance(tree, exp.Union) and tree.args.get("distinct"):
         yield from _split(analysis, tree, known)
@@ -231,10 +231,14 @@ def _is_safe_in(again: Analysis, verdict: Verdict) -> bool:
     return bool(same) and all(other.is_safe for other in same)
 
 
-def _projected(analysis: Analysis, tree: exp.Expr, verdict: Verdict, known: Known) -> Iterator[Advice]:
+def _projected(analysis: Analysis, tree: exp.Expr, verdict: Verdict, whole: str, known: Known) -> Iterator[Advice]:
     """Columns of a key, added to what is selected."""
     name, place = verdict.reference.name.lower(), verdict.reference.place
-    named = [table for table in tree.find_all(exp.Table) if table.name.lower() == name and _is_at(table, place)]
+    named = [
+        table
+        for table in tree.find_all(exp.Table)
+        if table.name.lower() == name and _is_at(table, place, analysis.query, whole)
+    ]
     table = named[0] if named else None  # none if the reference stands in a view that this one names
     if table is None or table.find_ancestor(exp.Select) is not tree:
         return
@@ -250,16 +254,12 @@ def _projected(analysis: Analysis, tree: exp.Expr, verdict: Verdict, known: Know
             return
 
 
-def _is_at(table: exp.Table, place: Place | None) -> bool:
+def _is_at(table: exp.Table, place: Place | None, query: str, whole: str) -> bool:
     start = table.this.meta.get("start") if isinstance(table.this, exp.Identifier) else None
     if place is None or start is None:
         return False
-    return table.this.meta["end"] - start + 1 == place.length and table.name.lower() == _word(place).lower()
-
-
-def _word(place: Place) -> str:
-    line = place.text.split("\n")[place.line - 1]
-    return line[place.column - 1 : place.column - 1 + place.length].strip("`")
+    found = place_in(query, start, place.length, whole)
+    return (found.line, found.column) == (place.line, place.column)
 
 
 def _declared(analysis: Analysis, verdict: Verdict, whole: str, known: Known) -> Iterator[Advice]:
