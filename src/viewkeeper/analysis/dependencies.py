@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression
-from viewkeeper.analysis.relevance import equal_columns, implied_ranges
+from viewkeeper.analysis.relevance import equal_columns, fixed_values
 
 Columns = frozenset[Attribute]
 
@@ -193,7 +193,7 @@ def _joined(parts: Sequence[Facts], equalities: Sequence[Equality], conditions: 
     for condition in conditions:
         for left, right in equal_columns(condition):
             found += _equal(left, right)
-        found += [Dependency(frozenset(), frozenset([a])) for a in _constant(condition)]
+        found += [Dependency(frozenset(), frozenset([a])) for a in fixed_values(condition)]
     facts = Facts(tuple(found))
     keys: list[Columns] = [frozenset()]
     for part in parts:
@@ -204,13 +204,6 @@ def _joined(parts: Sequence[Facts], equalities: Sequence[Equality], conditions: 
 def _equal(left: Attribute, right: Attribute) -> list[Dependency]:
     one, other = frozenset([left]), frozenset([right])
     return [Dependency(one, other), Dependency(other, one)]
-
-
-def _constant(condition: Expression) -> list[Attribute]:
-    """The attributes that a condition fixes to one value."""
-    labels = {a.label: a for a in condition.attributes}
-    single = [(label, told[0]) for label, told in implied_ranges(condition).columns if len(told) == 1]
-    return [labels[label] for label, (low, high) in single if low is not None and low == high]
 
 
 def _with_keys(facts: Facts, keys: Iterable[Columns], among: Iterable[Attribute]) -> Facts:

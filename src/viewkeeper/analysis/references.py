@@ -90,13 +90,13 @@ def examine(node: n.Node, names: Sequence[str], references: Sequence[Reference])
         return by_id[scan.relation].keys if scan.relation in by_id else []
 
     facts = facts_of(node, declared)
+    with_own = list(_scans(node, Nesting.TOP, facts.bound_by(node.outputs), declared))
     verdicts = []
     for reference in references:
 
         def others(scan: n.Scan, own: str = reference.id) -> list[tuple[str, ...]]:
             return [] if scan.relation == own else declared(scan)
 
-        with_own = list(_scans(node, Nesting.TOP, facts.bound_by(node.outputs), declared))
         bound = facts_of(node, others).bound_by(node.outputs)
         without = {scan: columns for scan, _, columns, _ in _scans(node, Nesting.TOP, bound, others)}
         mine = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -23,6 +24,13 @@ def implied_ranges(condition: Expression) -> Ranges:
         return ranges_of(parse_expression(condition.sql, condition.sql), schema, "")
     except SqlError:
         return Ranges()
+
+
+def fixed_values(condition: Expression) -> dict[Attribute, Any]:
+    """The attributes that a condition fixes to one value, with it."""
+    labels = {a.label: a for a in condition.attributes}
+    single = [(label, told[0]) for label, told in implied_ranges(condition).columns if len(told) == 1]
+    return {labels[label]: low for label, (low, high) in single if low is not None and low == high}
 
 
 @functools.lru_cache(maxsize=4096)

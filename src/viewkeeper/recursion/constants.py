@@ -18,7 +18,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, text
 from viewkeeper.algebra.rules import Rule
 from viewkeeper.algebra.types import Type
-from viewkeeper.analysis.relevance import implied_ranges
+from viewkeeper.analysis.relevance import fixed_values
 from viewkeeper.recursion.printing import short, told
 from viewkeeper.recursion.rewriting import Rewriting, Written, adorned, calls_of
 
@@ -65,15 +65,9 @@ def _pushed(node: n.Node, constants: Constants) -> n.Node:
 
 
 def _said(condition: Expression) -> dict[Attribute, Expression]:
-    """The attributes that a condition fixes to one value."""
-    labels = {a.label: a for a in condition.attributes}
-    found = {}
-    for label, ranges in implied_ranges(condition).columns:
-        if len(ranges) == 1 and ranges[0][0] is not None and ranges[0][0] == ranges[0][1]:
-            literal = _literal(ranges[0][0], labels[label].type)
-            if literal is not None:
-                found[labels[label]] = literal
-    return found
+    """The attributes that a condition fixes to one value that can be written down."""
+    written = {a: _literal(value, a.type) for a, value in fixed_values(condition).items()}
+    return {a: literal for a, literal in written.items() if literal is not None}
 
 
 def _literal(value: Any, kind: Type) -> Expression | None:
