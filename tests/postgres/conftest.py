@@ -1,4 +1,7 @@
-"""One PostgreSQL server for the whole run, from the binaries of the `pgserver` package; a database for every test."""
+"""One PostgreSQL server for the whole run, from the binaries of the `pgserver` package; a database for every test.
+
+POSTGRES_BINARIES=/usr/lib/postgresql/15/bin takes another server's.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ def server() -> Iterator[str]:
             shutil.copytree(packages / part, home / part)
         packages = home
         shutil.chown(home, user)
-    binaries, data = packages / "pgserver" / "pginstall" / "bin", home / "data"
+    binaries = Path(os.environ.get("POSTGRES_BINARIES") or packages / "pgserver" / "pginstall" / "bin")
+    data = home / "data"
     running = None
     try:
         subprocess.run(

@@ -127,6 +127,64 @@ def test_reading_within_a_transaction(world: World) -> None:
     world.check()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE r SET g = early(g + 1)",
+        "DELETE FROM r WHERE early(g) = 1",
+        "INSERT INTO r SELECT id, early(g), x FROM r",
+        "INSERT INTO s VALUES (early(1), 'new')",
+        "UPDATE s SET g = g + 1 RETURNING early(g)",
+        "WITH gone AS (DELETE FROM r WHERE g = 1 RETURNING g) INSERT INTO s SELECT early(g), 'new' FROM gone",
+        "WITH gone AS (DELETE FROM r WHERE g = 1 RETURNING g) SELECT early(g) FROM gone",
+        "MERGE INTO r USING s ON r.g = s.g AND s.name = 'one' WHEN MATCHED THEN UPDATE SET g = early(2) "
+        "WHEN NOT MATCHED THEN INSERT VALUES (8, s.g, 80)",
+    ],
+)
+def test_maintenance_in_the_middle_of_a_statement(world: World, statement: str) -> None:
+    """A function that a changing statement calls wants the views up to date, when it is half done: it is refused."""
+    world.pg.execute(
+        "CREATE FUNCTION early(n INT) RETURNS INT LANGUAGE plpgsql AS $$BEGIN INSERT INTO s VALUES (n, 'early'); "
+        "SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; RETURN n; END$$"
+    )
+    with (
+        world.pg.transaction(),
+        pytest.raises(psycopg.errors.RaiseException, match="cannot be changed while constraints are immediate"),
+        world.pg.transaction(),
+    ):
+        world.pg.execute(statement)
+    world.check()
+    world.pg.execute("SELECT early(g) FROM r")  # changes no table itself
+    world.check()
+    with world.pg.transaction():
+        world.pg.execute("INSERT INTO r VALUES (5, 1, 50)")
+        world.pg.execute("DO $$BEGIN PERFORM early(2); END$$")
+        world.check()
+        world.pg.execute("DELETE FROM s WHERE g = 1")
+    world.check()
+
+
+def test_a_procedure_that_commits(world: World) -> None:
+    world.pg.execute(
+        "CREATE PROCEDURE steps() LANGUAGE plpgsql AS $$BEGIN INSERT INTO r VALUES (5, 1, 50); COMMIT; "
+        "INSERT INTO s VALUES (1, 'uno'); COMMIT; END$$"
+    )
+    world.pg.execute("CALL steps()")
+    world.check()
+
+
+def test_a_function_that_changes_tables_itself(world: World) -> None:
+    world.pg.execute(
+        "CREATE FUNCTION more(n INT) RETURNS INT LANGUAGE plpgsql AS $$BEGIN "
+        "BEGIN INSERT INTO r VALUES (n, n, n); PERFORM 1 / (n - 1); EXCEPTION WHEN division_by_zero THEN "
+        "INSERT INTO s VALUES (n, 'one'); END; RETURN n; END$$"
+    )
+    world.pg.execute("UPDATE s SET g = more(g)")
+    world.check()
+    world.pg.execute("INSERT INTO r SELECT id, more(g), x FROM r WHERE g IS NOT NULL")
+    world.check()
+
+
 def test_a_change_at_commit_is_followed(world: World) -> None:
     """A deferred trigger of the user's own changes a table when the views are already up to date."""
     world.pg.execute("CREATE TABLE late (id INT)")

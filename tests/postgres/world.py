@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import sqlglot
+from sqlglot import exp
 
 from oracle import Bag, bag
 from viewkeeper.algebra.schema import Schema
@@ -156,7 +157,11 @@ class World:
 
 def in_postgres(text: str) -> str:
     """A query or statement in PostgreSQL's words. NULLs sort as in Spark, strings by their bytes (the locale's are)."""
-    return sqlglot.transpile(text, read="spark", write="postgres")[0].replace("ARRAY[]", "CAST('{}' AS int[])")
+    statement = sqlglot.parse_one(text, read="spark")
+    for number, subquery in enumerate(statement.find_all(exp.Subquery)):
+        if isinstance(subquery.parent, exp.From | exp.Join) and not subquery.alias:  # before 16 it needs a name
+            subquery.set("alias", exp.TableAlias(this=exp.to_identifier(f"unnamed_{number}")))
+    return statement.sql(dialect="postgres").replace("ARRAY[]", "CAST('{}' AS int[])")
 
 
 def _spelled(kind: Type) -> str:

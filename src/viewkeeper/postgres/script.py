@@ -16,7 +16,11 @@ from viewkeeper.postgres.types import identifier, spelled, string
 from viewkeeper.postgres.views import File, View, read_file
 
 CONTROL = '"_vk_control"'
+BEGIN = '"_vk_begin"'
 MAINTAIN = '"_vk_maintain"'
+OPEN = "coalesce(CAST(nullif(current_setting('_vk.open', true), '') AS int), 0)"
+"""How many statements have begun to change tables and have not noted their changes yet."""
+
 COUNT = "_vk_count"
 
 _HEAD = """\
@@ -58,6 +62,15 @@ _BODY = "AS $vk$\n#variable_conflict use_column"
 
 _TRIGGER = f"RETURNS trigger LANGUAGE plpgsql\nSECURITY DEFINER SET search_path FROM CURRENT {_BODY}"
 
+_BEGIN_FUNCTION = f"""\
+-- A statement that changes a table begins: from here on until it has noted its changes, it is open.
+CREATE FUNCTION {BEGIN}() {_TRIGGER}
+BEGIN
+  PERFORM set_config('_vk.open', CAST({OPEN} + 1 AS text), true);
+  RETURN NULL;
+END $vk$;
+"""
+
 
 def postgres_script(text: str) -> str:
     """The script for the views of a file of CREATE TABLE and CREATE [MATERIALIZED] VIEW statements."""
@@ -77,6 +90,7 @@ def postgres_script(text: str) -> str:
         *(_table_log(file, name) for name in tables),
         *kept,
         _maintenance(file, tables),
+        *([_BEGIN_FUNCTION] if tables else []),
         *(_triggers(file, name) for name in tables),
         _statistics(file, tables),
         "COMMIT;\n",
@@ -160,6 +174,9 @@ CREATE FUNCTION {identifier(f"_vk_note_{name}")}() {_TRIGGER}
 DECLARE
   anything boolean := true;
 BEGIN
+  IF TG_OP <> 'TRUNCATE' THEN
+    PERFORM set_config('_vk.open', CAST({OPEN} - 1 AS text), true);
+  END IF;
   IF TG_OP = 'INSERT' THEN
     anything := EXISTS (SELECT FROM _vk_new);
   ELSIF TG_OP IN ('UPDATE', 'DELETE') THEN
@@ -189,7 +206,11 @@ END $vk$;
 def _triggers(file: File, name: str) -> str:
     """The triggers of a table."""
     table, function = identifier(name), identifier(f"_vk_note_{name}")
-    lines = [f"-- Changes of {name} are noted."]
+    lines = [
+        f"-- Changes of {name} are noted.",
+        f'CREATE TRIGGER "_vk_begin" BEFORE INSERT OR UPDATE OR DELETE ON {table}\n'
+        f"  FOR EACH STATEMENT EXECUTE FUNCTION {BEGIN}();",
+    ]
     for event, tables in (
         ("insert", "REFERENCING NEW TABLE AS _vk_new "),
         ("update", "REFERENCING OLD TABLE AS _vk_old NEW TABLE AS _vk_new "),
@@ -341,7 +362,7 @@ def _maintenance(file: File, tables: Sequence[str]) -> str:
 -- At COMMIT: all views in their order, each from the tables and the views before it. Then the logs are empty again.
 CREATE FUNCTION {MAINTAIN}() {_TRIGGER}
 BEGIN
-  IF pg_trigger_depth() > 1 THEN -- in the middle of a statement, which may not have noted all of its changes yet
+  IF pg_trigger_depth() > 1 OR {OPEN} > 0 THEN -- in a statement, which may not have noted all of its changes yet
     RAISE EXCEPTION 'tables that views are kept of cannot be changed while constraints are immediate'
       USING HINT = 'SET CONSTRAINTS ALL DEFERRED';
   END IF;
@@ -353,13 +374,16 @@ END $vk$;
 
 CREATE CONSTRAINT TRIGGER {MAINTAIN} AFTER UPDATE ON {CONTROL} DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (NEW.changed_by IS NOT NULL) EXECUTE FUNCTION {MAINTAIN}();
+-- Small changes are not worth compiling for, whatever PostgreSQL expects of tables that it has not analyzed.
+ALTER FUNCTION {MAINTAIN} SET jit = off;
 """
 
 
 def _removal(file: File, tables: Sequence[str]) -> str:
     """How to take it all away again."""
     lines = ["To take all of it away again:", "", "BEGIN;"]
-    lines += [f"DROP FUNCTION {identifier(f'_vk_note_{name}')} CASCADE;" for name in tables]
+    functions = [*(identifier(f"_vk_note_{name}") for name in tables), *([BEGIN] if tables else [])]
+    lines += [f"DROP FUNCTION {function} CASCADE;" for function in functions]
     for view in reversed(file.views):
         lines += [f"DROP VIEW {identifier(view.name)};", f"DROP FUNCTION {identifier(f'_vk_keep_{view.name}')};"]
         lines.append(f"DROP TABLE {_rows_of(view)}, {log_of(view.name)};")
