@@ -13,10 +13,10 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.datalog.grounding import check_grounded
 from viewkeeper.datalog.kinds import check_kinds
 from viewkeeper.datalog.normal import NormalRule, normalise
-from viewkeeper.datalog.relations import Relation, find_relations
+from viewkeeper.datalog.relations import find_relations
 from viewkeeper.datalog.remarks import Remark, remarks_on
 from viewkeeper.datalog.syntax import Program
-from viewkeeper.datalog.terms import Call, Variable
+from viewkeeper.datalog.terms import Call
 from viewkeeper.datalog.walking import walk
 from viewkeeper.errors import DatalogError
 
@@ -27,14 +27,13 @@ _NOTHING: Mapping[str, Schema | None] = MappingProxyType({})
 class Checked:
     """A program that makes sense. `removed` are the normal rules of the clauses that begin with `-`.
 
-    `schemas` are those of the declared relations. `inferred` has column names for relations that only rules define.
+    `schemas` are those of the declared relations.
     """
 
     program: Program
     rules: tuple[NormalRule, ...]
     removed: tuple[NormalRule, ...]
     schemas: Mapping[str, Schema]
-    inferred: Mapping[str, tuple[str, ...]]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     remarks: tuple[Remark, ...]
@@ -56,7 +55,6 @@ def check(
         tuple(rules),
         tuple(rule for clause in program.clauses if clause.sign == "-" for rule in normalise(clause)),
         {name: relation.schema for name, relation in relations.items() if name in declared and relation.schema},
-        _inferred(rules, relations, outside),
         _named(program, "input"),
         _named(program, "output"),
         remarks_on(program, outside),
@@ -73,24 +71,6 @@ def _check_functions(program: Program, functions: Collection[str]) -> None:
                     hint=f'declare it first: db.function("{name}", fn, returns="INT")',
                     place=part.place,
                 )
-
-
-def _inferred(
-    rules: list[NormalRule], relations: Mapping[str, Relation], outside: Collection[str]
-) -> dict[str, tuple[str, ...]]:
-    """Column names from the head of a relation's first rule: its variables, where they have names of their own."""
-    found: dict[str, tuple[str, ...]] = {}
-    for rule in rules:
-        name = rule.head.relation
-        if name in found or name in outside or relations[name].schema is not None:
-            continue
-        columns: list[str] = []
-        for position, argument in enumerate(rule.head.arguments, 1):
-            column = argument.name if isinstance(argument, Variable) and argument.name[0].isalpha() else f"c{position}"
-            taken = [other.lower() for other in columns]
-            columns.append(f"c{position}" if column.lower() in taken or "?" in column else column)
-        found[name] = tuple(columns)
-    return found
 
 
 def _named(program: Program, kind: str) -> tuple[str, ...]:

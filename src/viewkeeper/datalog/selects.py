@@ -38,6 +38,20 @@ def selects(rule: NormalRule, relations: Relations, head: Schema | None) -> list
     return [_Select(rule, relations, chosen).text(head) for chosen in _alternatives(rule.body)]
 
 
+def column_names(rule: NormalRule) -> tuple[str, ...]:
+    """Names for the columns of a relation that is not declared: a rule's variables that have names of their own."""
+    names: list[str] = []
+    for position, term in enumerate(rule.head.arguments, 1):
+        taken = [name.lower() for name in names]
+        name = term.name if isinstance(term, Variable) and term.name[0].isalpha() else ""
+        if not name or name.lower() in taken:
+            name = f"c{position}"
+        while name in taken:
+            name += "_"
+        names.append(name)
+    return tuple(names)
+
+
 def _alternatives(body: NormalBody) -> Iterator[tuple[bool, ...]]:
     """For each aggregate, whether its body has solutions; only of count and sum does it matter that there are none."""
     choices = [(True, False) if a.function in ("count", "sum") and a.outer else (True,) for a in body.aggregates]

@@ -14,7 +14,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.datalog.normal import NormalRule, normalise
 from viewkeeper.datalog.parsing import parse
-from viewkeeper.datalog.selects import Relations, selects
+from viewkeeper.datalog.selects import Relations, column_names, selects
 from viewkeeper.datalog.strata import Stratum, stratify_like
 from viewkeeper.datalog.syntax import Atom, Clause
 from viewkeeper.datalog.wording import where
@@ -121,7 +121,7 @@ class Program:
         text = " UNION ALL ".join(query for rule in stratum.rules for query in selects(rule, relations, head))
         names = _Known(self.tx, self.coming, {})
         query = read_query(text, text, names, self.typer)
-        columns = tuple(head.names if head is not None else column_names(stratum.rules[0]))
+        columns = tuple(head.names) if head is not None else column_names(stratum.rules[0])
         made = Made(Query(_as_set(query.node), columns), columns, tuple(names.used))
         self.schemas.setdefault(name, made.schema)
         return {name: made}
@@ -186,15 +186,6 @@ def _told_of(rule: NormalRule) -> Iterator[None]:
         raise
     except ViewkeeperError as problem:
         raise DatalogError(problem.message, detail=where(rule), hint=problem.hint, place=rule.place) from problem
-
-
-def column_names(rule: NormalRule) -> list[str]:
-    """Names for the columns of a relation that is not declared: its variables in a rule."""
-    names: list[str] = []
-    for number, term in enumerate(rule.head.arguments, 1):
-        name = str(getattr(term, "name", f"c{number}"))
-        names.append(f"c{number}" if name.lower() in [other.lower() for other in names] else name)
-    return names
 
 
 def _atoms(rule: NormalRule) -> list[Atom]:
