@@ -50,6 +50,7 @@ SAFE = [
     "x BETWEEN 1 AND 2 OR NOT (s IN ('a', 'b'))",
     "d < DATE '2020-01-01'",
     "x IS NULL",
+    "CASE WHEN x > 1 THEN true END OR s LIKE 'a%'",
 ]
 UNSAFE = ["s = 1", "x + 1 = 2", "CAST(s AS INT) = 1", "length(s) = 1", "x = s", "unknown = 1", "x IN (SELECT x FROM t)"]
 

@@ -32,6 +32,7 @@ from viewkeeper.postgres.types import (
     spelled,
     string,
 )
+from viewkeeper.sql.dialect import COMPARISONS
 
 ROW, GROUP, WINDOW = "row", "group", "window"
 """Where an expression stands: whether it may call aggregates, or is a window function."""
@@ -592,12 +593,7 @@ def _casts_alike(kind: Type, wanted: Type) -> bool:
 
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
+    **COMPARISONS,
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }

@@ -11,7 +11,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from viewkeeper.errors import NotMaintainable
-from viewkeeper.sql.dialect import parse, place_in, render
+from viewkeeper.sql.dialect import COMPARISONS, parse, place_in, render
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class _Reader:
                 )
             return self._subquery(conjunct.args["query"], False, f"{render(conjunct.this)} in")
         if isinstance(conjunct, exp.Binary) and isinstance(conjunct.expression, exp.Any):
-            word = _COMPARISONS.get(type(conjunct))
+            word = COMPARISONS.get(type(conjunct))
             if negated or word is None:
                 self.refuse("this comparison with ANY", conjunct, "use = < <= > >= or <>, without NOT")
             return self._subquery(conjunct.expression.this, False, f"{render(conjunct.this)} {word} any")
@@ -206,5 +206,3 @@ _MORE = {
     "with": "WITH",
     "pivots": "PIVOT",
 }
-
-_COMPARISONS = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NEQ: "<>"}

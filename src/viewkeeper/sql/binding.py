@@ -11,6 +11,7 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
+from viewkeeper.sql.dialect import COMPARISONS
 from viewkeeper.sql.functions import WINDOW_ONLY, WITHOUT_BRACKETS, is_moving_time, why_not_deterministic
 from viewkeeper.sql.scopes import Scope, Visible, name_parts, unknown
 from viewkeeper.sql.subqueries import Subquery
@@ -18,14 +19,6 @@ from viewkeeper.sql.subqueries import Subquery
 if TYPE_CHECKING:
     from viewkeeper.sql.catalog import Query
 
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TIMES = (
     exp.DataType.Type.DATE,
@@ -165,7 +158,7 @@ class Binder:
             return self._compared(node.this, node.args["query"], "=", node, first, last)
         if isinstance(node, exp.In) and len(node.expressions) == 1 and _is_query(node.expressions[0]):
             return self._compared(node.this, node.expressions[0], "=", node, first, last)
-        if type(node) in _OPERATORS and isinstance(node.expression, (exp.Any, exp.All)):
+        if type(node) in COMPARISONS and isinstance(node.expression, (exp.Any, exp.All)):
             return self._quantified(node, first, last)
         if isinstance(node, exp.Query):
             return self._wait("scalar", node, node)
@@ -176,7 +169,7 @@ class Binder:
         right = node.expression
         if not _is_query(unwrapped(right.this)):
             return None
-        operator = _OPERATORS[type(node)]
+        operator = COMPARISONS[type(node)]
         if isinstance(right, exp.Any):
             return self._compared(node.this, right.this, operator, node, first, last)
         inside = self._compared(node.this, right.this, _OPPOSITE[operator], node, first, last)

@@ -86,6 +86,10 @@ class Context:
             return self._attributes[int(found.group(1))]
         return None
 
+    def _type_of(self, node: exp.Expr) -> Type | None:
+        attribute = self.attribute_of(node)
+        return None if attribute is None else attribute.type
+
     def attributes_in(self, node: exp.Expr) -> set[Attribute]:
         """The attributes that a piece of bound syntax names."""
         return {found for part in node.find_all(exp.Column) if (found := self.attribute_of(part)) is not None}
@@ -97,7 +101,7 @@ class Context:
         attribute = self.attribute_of(bound)
         if attribute is not None:
             return column(attribute)
-        whole = self.template(bound, raises=may_raise(bound, self.attribute_of))
+        whole = self.template(bound, raises=may_raise(bound, self._type_of))
         if isinstance(bound, (exp.EQ, exp.NullSafeEQ)):
             left, right = self.expression(bound.left), self.expression(bound.right)
             return Equation(whole.parts, whole.raises, left, right, isinstance(bound, exp.NullSafeEQ))

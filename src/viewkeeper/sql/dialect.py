@@ -28,6 +28,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Place, SqlError
 
+COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
 _LITERAL = "literal"
 _SOURCE = "source"
 

@@ -12,6 +12,7 @@ from viewkeeper.algebra.nodes import Join, Node
 from viewkeeper.sql.binding import Binder
 from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
+from viewkeeper.sql.dialect import COMPARISONS
 from viewkeeper.sql.free import free
 from viewkeeper.sql.joins import inner_join
 from viewkeeper.sql.subqueries import Attaching, Subquery
@@ -109,17 +110,16 @@ class Placing:
         return self.attaching.any_value(node, subquery, operands)
 
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren)
 
 
 def _compared_values(condition: exp.Expr) -> list[str]:
     """The subqueries whose value is compared: where it is NULL, the condition is not true."""
     condition = unwrapped(condition)
-    if not isinstance(condition, _COMPARISONS):
+    if not isinstance(condition, tuple(COMPARISONS)):
         return []
     found: list[str] = []
-    waiting = [condition.left, condition.right]
+    waiting = [condition.this, condition.expression]
     while waiting:
         part = waiting.pop()
         if isinstance(part, exp.Placeholder):
