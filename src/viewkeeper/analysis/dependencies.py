@@ -144,7 +144,8 @@ class _Facts:
         for attribute, value in node.columns:
             if value.attribute == attribute:
                 continue
-            more.append(Dependency(frozenset(value.attributes), frozenset([attribute])))
+            if value.attribute is not None or all(_is_plain(a) for a in value.attributes):
+                more.append(Dependency(frozenset(value.attributes), frozenset([attribute])))
             if value.attribute is not None:
                 more.append(Dependency(frozenset([attribute]), frozenset([value.attribute])))
         facts = Facts((*below.dependencies, *more), below.keys)
@@ -199,6 +200,11 @@ def _joined(parts: Sequence[Facts], equalities: Sequence[Equality], conditions: 
     for part in parts:
         keys = [one | other for one in keys for other in part.keys][:MOST_KEYS]
     return _with_keys(facts, keys, frozenset().union(*keys) if keys else ())
+
+
+def _is_plain(attribute: Attribute) -> bool:
+    """Whether values that are equal are so in everything: 0.0 equals -0.0, and maps are equal in any order."""
+    return not any(part.is_float or part.name == "map" for part in attribute.type.parts())
 
 
 def _equal(left: Attribute, right: Attribute) -> list[Dependency]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.analysis.ranges import Ranges, conjuncts, ranges_of
 from viewkeeper.errors import SqlError
+from viewkeeper.sql.equations import same_family
 from viewkeeper.sql.references import parse_expression
 
 
@@ -35,7 +37,7 @@ def fixed_values(condition: Expression) -> dict[Attribute, Any]:
 
 @functools.lru_cache(maxsize=4096)
 def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], ...]:
-    """The pairs of attributes that a condition makes equal."""
+    """The pairs of attributes that a condition makes equal, as they are and not only after a cast."""
     labels = {a.label: a for a in condition.attributes}
     if len(labels) < 2:
         return ()
@@ -44,11 +46,13 @@ def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], .
     except SqlError:
         return ()
     sides = [(part.this, part.expression) for part in conjuncts(tree) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
-    return tuple(
-        (labels[one.name], labels[other.name])
-        for one, other in sides
-        if isinstance(one, exp.Column) and isinstance(other, exp.Column) and {one.name, other.name} <= labels.keys()
-    )
+    found = [(_attribute(one, labels), _attribute(other, labels)) for one, other in sides]
+    return tuple((one, other) for one, other in found if one and other and same_family(one.type, other.type))
+
+
+def _attribute(node: exp.Expr, labels: Mapping[str, Attribute]) -> Attribute | None:
+    """The attribute that a piece of syntax is; a field of one is none."""
+    return labels.get(node.name) if isinstance(node, exp.Column) and not node.table else None
 
 
 def filters_of(node: n.Node, relation: str) -> list[Ranges]:
