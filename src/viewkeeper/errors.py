@@ -6,6 +6,7 @@ be typed.
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 
 
@@ -31,8 +32,23 @@ class Place:
         lines = self.text.split("\n")
         source = lines[self.line - 1] if self.line <= len(lines) else ""
         room = max(1, len(source) - self.column + 1)
-        mark = " " * (self.column - 1) + "^" * min(self.length, room)
+        before = "".join(" " * _width(letter) for letter in source[: self.column - 1])
+        marked = source[self.column - 1 : self.column - 1 + min(self.length, room)]
+        mark = before + "^" * max(1, sum(_width(letter) for letter in marked))
+        source = source.replace("\t", " " * _TAB)
         return f"line {self.line}, column {self.column}:\n  {source}\n  {mark}"
+
+
+_TAB = 4
+
+
+def _width(letter: str) -> int:
+    """How many places a letter takes on a screen."""
+    if letter == "\t":
+        return _TAB
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 class ViewkeeperError(Exception):

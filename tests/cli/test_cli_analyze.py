@@ -20,6 +20,19 @@ CREATE MATERIALIZED VIEW pairs AS SELECT s.k, p.n FROM s JOIN per_g p ON s.t = p
 """
 
 
+@pytest.mark.parametrize("command", ["analyze", "rules"])
+def test_text_that_is_not_utf_8(run: Any, tmp_path: Path, command: str) -> None:
+    (tmp_path / "bad.sql").write_bytes(b"\xff\xfeCREATE")
+    for given in ("bad.sql", "-"):
+        found = run(command, given, stdin=b"\xff\xfeCREATE", code=2)
+        assert "the statements are not UTF-8 text" in found.output
+
+
+def test_a_mark_at_the_beginning_of_a_file(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "views.sql").write_text(SCRIPT, encoding="utf-8-sig")
+    assert run("analyze", "views.sql").stdout.startswith("low: id, g\n")
+
+
 def test_every_view_is_looked_at(run: Any, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(SCRIPT)
     text = run("analyze", "views.sql").stdout

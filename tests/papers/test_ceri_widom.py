@@ -11,7 +11,8 @@ import textwrap
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.plan.advice import Analysis, Known, analyse
+from viewkeeper.plan.advice import Analysis, analyse
+from viewkeeper.plan.relations import Kept, Known
 from viewkeeper.production.blocks import read_view
 from viewkeeper.production.derive import derive
 from viewkeeper.sql import statements
@@ -42,7 +43,7 @@ def known() -> Known:
         parsed = statements.parse(statement)
         assert isinstance(parsed, statements.CreateTable)
         assert parsed.schema is not None
-        found.add_stored(parsed.name, parsed.schema)
+        found.add(Kept(parsed.name, parsed.schema, is_view=False))
     return found
 
 
@@ -133,7 +134,7 @@ def test_a_unique_column_that_may_be_null_is_no_key() -> None:
     assert isinstance(parsed, statements.CreateTable)
     assert parsed.schema is not None
     tables = Known()
-    tables.add_stored("t", parsed.schema)
+    tables.add(Kept("t", parsed.schema, is_view=False))
     assert analyse("v", "SELECT a FROM t", "SELECT a FROM t", tables).duplicates
 
 

@@ -72,7 +72,7 @@ class Facts:
 
 def facts_of(node: n.Node, declared: Declared) -> Facts:
     """What is known of an expression, from the keys of what it reads."""
-    return _Facts(declared).of(node)
+    return Knowledge(declared).of(node)
 
 
 def keys_of(node: n.Node, names: Sequence[str], declared: Declared) -> list[tuple[str, ...]]:
@@ -88,11 +88,20 @@ def named_keys(facts: Facts, outputs: Sequence[Attribute], names: Sequence[str])
     return list(dict.fromkeys(tuple(name for a, name in pairs if a in key) for key in small))
 
 
-class _Facts:
+class Knowledge:
+    """Finds what is known of expressions, of each once."""
+
     def __init__(self, declared: Declared) -> None:
         self.declared = declared
+        self._found: dict[int, tuple[n.Node, Facts]] = {}
 
     def of(self, node: n.Node) -> Facts:
+        """What is known of an expression."""
+        if id(node) not in self._found:
+            self._found[id(node)] = (node, self._look(node))
+        return self._found[id(node)][1]
+
+    def _look(self, node: n.Node) -> Facts:
         match node:
             case n.Scan():
                 return self._scan(node)

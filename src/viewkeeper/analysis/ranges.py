@@ -108,11 +108,16 @@ def ranges_of(condition: exp.Expr, schema: Schema, alias: str) -> Ranges:
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The conditions that one consists of."""
-    if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [*conjuncts(node.left), *conjuncts(node.right)]
-    return [node]
+    found, waiting = [], [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Paren):
+            waiting.append(part.this)
+        elif isinstance(part, exp.And):
+            waiting += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
 
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {

@@ -20,7 +20,7 @@ from enum import Enum
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Schema
-from viewkeeper.analysis.dependencies import Columns, Declared, facts_of, named_keys
+from viewkeeper.analysis.dependencies import Columns, Declared, Facts, Knowledge, named_keys
 from viewkeeper.errors import Place
 
 
@@ -34,17 +34,25 @@ class Nesting(Enum):
 
 @dataclass(frozen=True)
 class Reference:
-    """A table, or a view that is stored, where a query names it. `id` is the relation of its scan."""
+    """A table, or a view that is stored, where a query names it. `id` is the relation of its scan.
+
+    `nesting` says where it stands in the text, if that is all there is of it: a reference in a WITH or under GROUPING
+    SETS counts as often as it is made use of.
+    """
 
     id: str
     name: str
     schema: Schema
     place: Place | None = None
+    is_view: bool = False
+    nesting: Nesting | None = None
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
-        """The keys none of whose columns can be NULL."""
+        """Columns that no two rows agree on: in a UNIQUE of a table NULLs may, in the key of a view they do not."""
         keys = [key.columns for key in self.schema.keys]
+        if self.is_view:
+            return keys
         return [key for key in keys if not any(self.schema.column(name).nullable for name in key)]
 
 
@@ -82,39 +90,63 @@ class Findings:
     verdicts: tuple[Verdict, ...]
 
 
-def examine(node: n.Node, names: Sequence[str], references: Sequence[Reference]) -> Findings:
+class Examination:
     """Looks at the query of a view; `names` are those of its columns."""
-    by_id = {reference.id: reference for reference in references}
 
-    def declared(scan: n.Scan) -> list[tuple[str, ...]]:
-        return by_id[scan.relation].keys if scan.relation in by_id else []
+    def __init__(self, node: n.Node, names: Sequence[str], references: Sequence[Reference]) -> None:
+        self.node = node
+        self.names = names
+        self.references = {reference.id: reference for reference in references}
+        self._known = Knowledge(self._declared)
+        self._found = list(_scans(node, Nesting.TOP, self._facts.bound_by(node.outputs), self._known))
 
-    facts = facts_of(node, declared)
-    with_own = list(_scans(node, Nesting.TOP, facts.bound_by(node.outputs), declared))
-    verdicts = []
-    for reference in references:
+    def _declared(self, scan: n.Scan) -> list[tuple[str, ...]]:
+        return self.references[scan.relation].keys if scan.relation in self.references else []
 
-        def others(scan: n.Scan, own: str = reference.id) -> list[tuple[str, ...]]:
-            return [] if scan.relation == own else declared(scan)
+    @property
+    def _facts(self) -> Facts:
+        return self._known.of(self.node)
 
-        bound = facts_of(node, others).bound_by(node.outputs)
-        without = {scan: columns for scan, _, columns, _ in _scans(node, Nesting.TOP, bound, others)}
+    @property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """The smallest known keys."""
+        return tuple(named_keys(self._facts, self.node.outputs, self.names))
+
+    @property
+    def has_duplicates(self) -> bool:
+        """Whether a row may be there more than once."""
+        return not self._facts.keys
+
+    def findings(self) -> Findings:
+        """All there is to know."""
+        verdicts = (self.verdict(name) for name in self.references)
+        return Findings(self.keys, self.has_duplicates, tuple(verdict for verdict in verdicts if verdict is not None))
+
+    def verdict(self, name: str) -> Verdict | None:
+        """What is known of the reference whose scan reads `name`; None if the query does without it."""
+        reference = self.references[name]
+        others = Knowledge(lambda scan: [] if scan.relation == name else self._declared(scan))
+        bound = others.of(self.node).bound_by(self.node.outputs)
+        without = {id(scan): columns for scan, _, columns, _ in _scans(self.node, Nesting.TOP, bound, others)}
         mine = [
-            _verdict(reference, scan, nesting, (without[scan], columns), outside)
-            for scan, nesting, columns, outside in with_own
-            if scan.relation == reference.id
+            _verdict(reference, scan, nesting, (without[id(scan)], columns), outside)
+            for scan, nesting, columns, outside in self._found
+            if scan.relation == name
         ]
-        verdicts += sorted(mine, key=lambda verdict: verdict.is_safe)[:1]  # read more than once, the worst counts
-    return Findings(tuple(named_keys(facts, node.outputs, names)), not facts.keys, tuple(verdicts))
+        mine = [verdict for verdict in mine if verdict.nesting is reference.nesting] or mine
+        # What stands in a subquery is compared with a copy of what is around it: that is not the reference itself.
+        found = sorted(mine, key=lambda verdict: verdict.is_safe, reverse=reference.nesting is not None)
+        return found[0] if found else None
 
 
 def safe_relations(node: n.Node, declared: Declared) -> frozenset[str]:
     """The relations all of whose references are safe at the top level of a query that has no row twice."""
-    facts = facts_of(node, declared)
+    known = Knowledge(declared)
+    facts = known.of(node)
     if not facts.keys:
         return frozenset()
     found: dict[str, bool] = {}
-    for scan, nesting, bound, _ in _scans(node, Nesting.TOP, facts.bound_by(node.outputs), declared):
+    for scan, nesting, bound, _ in _scans(node, Nesting.TOP, facts.bound_by(node.outputs), known):
         there = {name.lower() for a, name in zip(scan.attributes, scan.stored_names, strict=True) if a in bound}
         keyed = any({name.lower() for name in key} <= there for key in declared(scan))
         found[scan.relation] = found.get(scan.relation, True) and keyed and nesting is Nesting.TOP
@@ -122,7 +154,7 @@ def safe_relations(node: n.Node, declared: Declared) -> frozenset[str]:
 
 
 def _scans(
-    node: n.Node, nesting: Nesting, bound: Columns, declared: Declared, outside: tuple[str, ...] = ()
+    node: n.Node, nesting: Nesting, bound: Columns, known: Knowledge, outside: tuple[str, ...] = ()
 ) -> Iterator[tuple[n.Scan, Nesting, Columns, tuple[str, ...]]]:
     """The scans below a node, each with its nesting, the columns that are bound there, and what it looks at outside."""
     if isinstance(node, n.Scan):
@@ -131,26 +163,27 @@ def _scans(
     if isinstance(node, (n.Union, n.Monus, n.Least)):  # each branch is looked at on its own (section 8)
         for part in node.inputs:
             here = [a for a, above in zip(part.outputs, node.outputs, strict=True) if above in bound]
-            yield from _scans(part, nesting, facts_of(part, declared).bound_by(here), declared, outside)
+            kind = Nesting.NEGATIVE if isinstance(node, n.Monus) and part is node.right else nesting
+            yield from _scans(part, kind, known.of(part).bound_by(here), known, outside)
         return
     if isinstance(node, n.Outer):
         inside = {inner for outer, inner in node.padded if outer in bound}
         for part in node.inputs:
             here = [a for a in part.outputs if a in bound or a in inside]
-            yield from _scans(part, nesting, facts_of(part, declared).bound_by(here), declared, outside)
+            yield from _scans(part, nesting, known.of(part).bound_by(here), known, outside)
         return
     if not isinstance(node, n.Exists):
         for part in node.inputs:
-            yield from _scans(part, nesting, bound, declared, outside)
+            yield from _scans(part, nesting, bound, known, outside)
         return
-    yield from _scans(node.left, nesting, bound, declared, outside)
+    yield from _scans(node.left, nesting, bound, known, outside)
     ours = (e.right for e in node.equalities if e.left in bound)
-    correlated = facts_of(node.right, declared).bound_by(ours)
+    correlated = known.of(node.right).bound_by(ours)
     theirs = set(node.right.outputs)
     looked = {e.left for e in node.equalities} | {a for c in node.conditions for a in c.attributes if a not in theirs}
     free = tuple(dict.fromkeys(a.name for a in sorted(looked - bound, key=lambda a: a.number)))
     kind = Nesting.NEGATIVE if node.negated or nesting is Nesting.NEGATIVE else Nesting.POSITIVE
-    yield from _scans(node.right, kind, correlated, declared, (*outside, *free) if node.negated else outside)
+    yield from _scans(node.right, kind, correlated, known, (*outside, *free) if node.negated else outside)
 
 
 def _verdict(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import IO
+from typing import TextIO
 
 import click
 
-from viewkeeper.cli.context import Options
+from viewkeeper.cli.context import Options, read_script
 from viewkeeper.cli.output import print_object, print_rows
 
 
 @click.command(short_help="Say what keeping views true would take, before they are created.")
-@click.argument("file", type=click.File("r"))
+@click.argument("file", type=click.File(encoding="utf-8"))
 @click.pass_obj
-def analyze(options: Options, file: IO[str]) -> None:
+def analyze(options: Options, file: TextIO) -> None:
     """Looks at every view of FILE, or of standard input for -, which has CREATE TABLE and CREATE VIEW statements.
 
     For each view: its keys, whether rows can be there twice, and for every table it names and every operation on it
@@ -22,7 +22,7 @@ def analyze(options: Options, file: IO[str]) -> None:
     """
     from viewkeeper.plan.advice import analyse_script
 
-    found = analyse_script(file.read())
+    found = analyse_script(read_script(file))
     if options.form == "json":
         print_object({"views": [analysis.to_json() for analysis in found]})
         return

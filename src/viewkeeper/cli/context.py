@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
+
+import click
 
 from viewkeeper.errors import StorageError
 
 if TYPE_CHECKING:
     from viewkeeper.database import Database
     from viewkeeper.store.state import State
+
+
+def read_script(file: TextIO) -> str:
+    """The statements in a file or on standard input, without the mark that some editors begin a file with."""
+    try:
+        return file.read().removeprefix("\ufeff")
+    except UnicodeDecodeError as problem:
+        raise click.UsageError(f"the statements are not UTF-8 text: {problem.reason}") from problem
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import IO
+from typing import TextIO
 
 import click
+
+from viewkeeper.cli.context import read_script
 
 TARGETS = ("text", "postgres")
 
 
 @click.command(short_help="Print the rules that keep views true.")
-@click.argument("file", type=click.File("r"))
+@click.argument("file", type=click.File(encoding="utf-8"))
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -25,7 +27,7 @@ TARGETS = ("text", "postgres")
     metavar="OPERATION",
     help="With text: compute the view anew for this operation, for instance 'deleted from res'. May be repeated.",
 )
-def rules(file: IO[str], target: str, rematerialize: tuple[str, ...]) -> None:
+def rules(file: TextIO, target: str, rematerialize: tuple[str, ...]) -> None:
     """Prints the rules that keep every materialized view of FILE true, or of standard input for -.
 
     FILE has CREATE TABLE statements with their keys, and CREATE [MATERIALIZED] VIEW statements. For postgres it is a
@@ -38,9 +40,9 @@ def rules(file: IO[str], target: str, rematerialize: tuple[str, ...]) -> None:
             raise click.UsageError("--rematerialize is for --target text: PostgreSQL's rules follow every operation")
         from viewkeeper.postgres.script import postgres_script
 
-        sys.stdout.write(postgres_script(file.read()))
+        sys.stdout.write(postgres_script(read_script(file)))
         return
     from viewkeeper.production.derive import derive_script
 
-    found = derive_script(file.read(), rematerialize)
+    found = derive_script(read_script(file), rematerialize)
     sys.stdout.write("\n\n".join(map(str, found)) + ("\n" if found else "there is no materialized view in it\n"))

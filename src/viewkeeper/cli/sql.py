@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from viewkeeper.cli.context import Options
+from viewkeeper.cli.context import Options, read_script
 from viewkeeper.cli.output import count_of, note, print_result
 from viewkeeper.cli.progress import of_views
 from viewkeeper.errors import SqlError
@@ -50,13 +50,10 @@ def sql(options: Options, text: str | None, file: TextIO | None) -> None:
 def _script(text: str | None, file: TextIO | None) -> str:
     if text is not None and file is not None:
         raise click.UsageError("give the statements as TEXT or with -f FILE, not both")
-    try:
-        if file is not None:
-            return file.read()
-        if text == "-" or (text is None and not sys.stdin.isatty()):
-            return sys.stdin.read()
-    except UnicodeDecodeError as problem:
-        raise click.UsageError(f"the statements are not UTF-8 text: {problem.reason}") from problem
+    if file is not None:
+        return read_script(file)
+    if text == "-" or (text is None and not sys.stdin.isatty()):
+        return read_script(sys.stdin)
     if text is None:
         raise click.UsageError('no statements: give them as TEXT, with -f FILE, or on stdin: viewkeeper sql "SELECT 1"')
     return text

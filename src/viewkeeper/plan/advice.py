@@ -6,100 +6,26 @@ was looked at again with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Key, Schema
-from viewkeeper.analysis.references import Findings, Nesting, Reference, Verdict, examine
-from viewkeeper.errors import NotFound, Place, SqlError
-from viewkeeper.plan.by_keys import parents_first
+from viewkeeper.analysis.references import Examination, Findings, Nesting, Verdict
+from viewkeeper.errors import Place, SqlError, ViewkeeperError
+from viewkeeper.plan.by_keys import parents_first, without_needless
 from viewkeeper.plan.maintainable import unbound
+from viewkeeper.plan.relations import Kept, Known, References, Unkept, is_at
 from viewkeeper.plan.upkeep import EFFORTS, OPERATIONS, Upkeep, upkeep
 from viewkeeper.sql import statements
-from viewkeeper.sql.catalog import Query, Stored, Virtual
 from viewkeeper.sql.declared import DeclaredTyper
-from viewkeeper.sql.dialect import parse, place_in, render
+from viewkeeper.sql.dialect import parse, render
 from viewkeeper.sql.query import translate
+from viewkeeper.sql.references import named_columns
 from viewkeeper.sql.tokens import Statement, split
-
-
-@dataclass(frozen=True)
-class Known:
-    """The relations that a query can name: those that are stored, with their keys, and views that are not."""
-
-    stored: dict[str, tuple[str, Schema]] = field(default_factory=dict)
-    virtual: dict[str, tuple[str, str, str, tuple[str, ...]]] = field(default_factory=dict)
-
-    def add_stored(self, name: str, schema: Schema) -> None:
-        """A table, or a view that is stored."""
-        self.stored[name.lower()] = (name, schema)
-
-    def add_virtual(self, name: str, query: str, whole: str, columns: tuple[str, ...]) -> None:
-        """A view that is not stored. `whole` is the text that its query was cut from."""
-        self.virtual[name.lower()] = (name, query, whole, columns)
-
-    @property
-    def names(self) -> list[str]:
-        """All names."""
-        return [*(entry[0] for entry in self.stored.values()), *(entry[0] for entry in self.virtual.values())]
-
-    def missing(self, name: str, place: Place) -> NotFound:
-        """What to say of a name that is not there."""
-        names = sorted(self.names)
-        hint = f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well"
-        return NotFound(f"there is no table or view named '{name}'", place=place, hint=hint)
-
-    def with_key(self, name: str, columns: Sequence[str]) -> Known:
-        """The same with one more key, whose columns cannot be NULL."""
-        called, schema = self.stored[name.lower()]
-        lower = {column.lower() for column in columns}
-        kept = tuple(replace(c, nullable=c.nullable and c.name.lower() not in lower) for c in schema)
-        keyed = Schema(kept, (*schema.keys, Key(tuple(columns), primary=False)))
-        return replace(self, stored={**self.stored, name.lower(): (called, keyed)})
-
-
-class _References:
-    """Finds relations, each time as another one, and notes where they are named."""
-
-    def __init__(self, known: Known) -> None:
-        self.known = known
-        self.found: list[Reference] = []
-        self._outer: Place | None = None
-
-    def find(self, name: str, place: Place) -> Stored | Virtual:
-        """The relation of a name."""
-        key = name.lower()
-        if key in self.known.virtual:
-            called, query, whole, columns = self.known.virtual[key]
-            around, self._outer = self._outer, self._outer or place
-            try:
-                inside = translate(query, whole, self, DeclaredTyper())
-            finally:
-                self._outer = around
-            return Virtual(called, Query(inside.node, columns))
-        if key not in self.known.stored:
-            raise self.known.missing(name, place)
-        called, schema = self.known.stored[key]
-        reference = Reference(f"{called}#{len(self.found) + 1}", called, schema, self._outer or place)
-        self.found.append(reference)
-        return Stored(reference.id, called, schema)
-
-    def refers(self, child: n.Scan, parent: n.Scan) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """The foreign keys from one reference to another."""
-        by_id = {reference.id: reference for reference in self.found}
-        ours, theirs = by_id.get(child.relation), by_id.get(parent.relation)
-        if ours is None or theirs is None:
-            return []
-        primary = theirs.schema.primary_key
-        return [
-            (key.columns, key.referenced or (primary.columns if primary is not None else ()))
-            for key in ours.schema.references
-            if key.table.lower() == theirs.name.lower()
-        ]
 
 
 @dataclass(frozen=True)
@@ -127,9 +53,7 @@ class Analysis:
     @property
     def schema(self) -> Schema:
         """The columns of the view when it is stored, and its keys."""
-        pairs = zip(self.columns, self.node.outputs, strict=True)
-        keyed = {name.lower() for key in self.findings.keys for name in key}
-        columns = tuple(Column(name, a.type, name.lower() not in keyed) for name, a in pairs)
+        columns = tuple(Column(name, a.type) for name, a in zip(self.columns, self.node.outputs, strict=True))
         return Schema(columns, tuple(Key(key, primary=False) for key in self.findings.keys))
 
     @property
@@ -165,23 +89,31 @@ def analyse(
     is_stored: bool = True,
 ) -> Analysis:
     """Looks at a view before it is created. `columns` are the names of its columns, if the query's own are not."""
-    references = _References(known)
+    try:
+        looked_at, references = _examined(name, query, whole, known, columns)
+        findings = looked_at.findings()
+        laid_out = parents_first(without_needless(looked_at.node, references.keys), references.refers)
+        work = {
+            (verdict.reference.id, operation): upkeep(laid_out, verdict.reference.id, operation)
+            for verdict in findings.verdicts
+            for operation in OPERATIONS
+        }
+        refused = tuple(unbound(looked_at.node))
+        names = tuple(looked_at.names)
+        result = Analysis(name, query, looked_at.node, names, findings, work, refused, is_stored)
+        return replace(result, advice=tuple(_advice(result, whole, known))) if advise else result
+    except RecursionError:
+        raise SqlError(f"{name} is nested too deep to be looked at", hint="define parts of it as views") from None
+
+
+def _examined(
+    name: str, query: str, whole: str, known: Known, columns: tuple[str, ...] | None = None
+) -> tuple[Examination, References]:
+    references = References(known)
     found = translate(query, whole, references, DeclaredTyper())
-    names = columns or found.names
-    if len(names) != len(found.names):
-        raise SqlError(
-            f"{name} names {len(names)} columns, its query has {len(found.names)}",
-            hint=f"the query's columns are {', '.join(found.names)}",
-        )
-    findings = examine(found.node, names, references.found)
-    laid_out = parents_first(found.node, references.refers)
-    work = {
-        (verdict.reference.id, operation): upkeep(laid_out, verdict.reference.id, operation)
-        for verdict in findings.verdicts
-        for operation in OPERATIONS
-    }
-    result = Analysis(name, query, found.node, names, findings, work, tuple(unbound(found.node)), is_stored)
-    return replace(result, advice=tuple(_advice(result, whole, known))) if advise else result
+    names = named_columns(name, columns, found.names, whole)
+    placed = references.placed(parse(query, whole), query, whole)
+    return Examination(found.node, names, placed), references
 
 
 # what could be done about it -----------------------------------------------------------------------
@@ -201,18 +133,28 @@ def _advice(analysis: Analysis, whole: str, known: Known) -> Iterator[Advice]:
         yield from _split(analysis, tree, known)
     if analysis.findings.has_duplicates and isinstance(tree, exp.Select):
         again = _again(analysis, render(tree.copy().distinct()), known)
-        if not again.findings.has_duplicates:
+        if again is not None and not again.has_duplicates:
             yield Advice("write SELECT DISTINCT", "no row can be there twice")
 
 
-def _again(analysis: Analysis, query: str, known: Known) -> Analysis:
-    return analyse(analysis.name, query, query, known, advise=False)
+def _again(analysis: Analysis, query: str, known: Known, whole: str | None = None) -> Examination | None:
+    """The view with something done about it; None if that is no view. `whole` is given for the same query."""
+    try:
+        return _examined(analysis.name, query, whole or query, known, analysis.columns if whole else None)[0]
+    except ViewkeeperError:
+        return None
 
 
 def _split(analysis: Analysis, tree: exp.Union, known: Known) -> Iterator[Advice]:
     """The branches of a UNION as views of their own, where none of them needs counts."""
-    branches = [render(side) for side in _branches(tree)]
-    if not any(_again(analysis, branch, known).findings.has_duplicates for branch in branches):
+    if any(tree.args.get(part) for part in ("order", "limit", "offset")):
+        return
+    branches = list(_branches(tree))
+    for branch in branches:
+        if tree.args.get("with_"):
+            branch.set("with_", tree.args["with_"].copy())
+    tried = [_again(analysis, render(branch), known) for branch in branches]
+    if not any(again is None or again.has_duplicates for again in tried):
         what = f"split the UNION: make its {len(branches)} branches views of their own, and read them together"
         yield Advice(what, "no row can be there twice in any of them, so no counts are kept")
 
@@ -222,57 +164,51 @@ def _branches(tree: exp.Expr) -> Iterator[exp.Expr]:
         yield from _branches(tree.left)
         yield from _branches(tree.right)
     else:
-        yield tree
+        yield tree.copy()
 
 
-def _is_safe_in(again: Analysis, verdict: Verdict) -> bool:
-    """Whether a reference is safe when the view is looked at again."""
-    same = [other for other in again.findings.verdicts if other.reference.id == verdict.reference.id]
-    return bool(same) and all(other.is_safe for other in same)
+def _effect(analysis: Analysis, again: Examination | None, verdict: Verdict) -> str | None:
+    """What comes of a reference when the view is looked at again; None if it is not safe then either."""
+    told = again.verdict(verdict.reference.id) if again is not None else None
+    if again is None or told is None or not told.is_safe:
+        return None
+    twice = analysis.findings.has_duplicates and not again.has_duplicates
+    return f"{verdict.reference.name} is safe then{', and no row can be there twice' if twice else ''}"
 
 
 def _projected(analysis: Analysis, tree: exp.Expr, verdict: Verdict, whole: str, known: Known) -> Iterator[Advice]:
     """Columns of a key, added to what is selected."""
-    name, place = verdict.reference.name.lower(), verdict.reference.place
-    named = [
-        table
-        for table in tree.find_all(exp.Table)
-        if table.name.lower() == name and _is_at(table, place, analysis.query, whole)
-    ]
+    named = [t for t in tree.find_all(exp.Table) if is_at(verdict.reference, t, analysis.query, whole)]
     table = named[0] if named else None  # none if the reference stands in a view that this one names
     if table is None or table.find_ancestor(exp.Select) is not tree:
         return
+    taken = {name.lower() for name in analysis.columns}
     for key in verdict.reference.keys:
-        more = [exp.column(name, table=table.alias_or_name) for name in key if name not in verdict.bound]
+        more: list[exp.Expr] = []
+        for name in key:
+            if name not in verdict.bound:
+                column = exp.column(name, table=table.alias_or_name)
+                free = f"{table.alias_or_name}_{name}"
+                more.append(exp.alias_(column, free) if name.lower() in taken else column)
         again = _again(analysis, render(tree.copy().select(*more)), known)
-        if _is_safe_in(again, verdict):
+        effect = _effect(analysis, again, verdict)
+        if effect is not None:
             listed = ", ".join(column.sql(dialect="spark") for column in more)
-            effect = f"{verdict.reference.name} is safe then"
-            if analysis.findings.has_duplicates and not again.findings.has_duplicates:
-                effect += ", and no row can be there twice"
             yield Advice(f"add {listed} to the SELECT list", effect)
             return
-
-
-def _is_at(table: exp.Table, place: Place | None, query: str, whole: str) -> bool:
-    start = table.this.meta.get("start") if isinstance(table.this, exp.Identifier) else None
-    if place is None or start is None:
-        return False
-    found = place_in(query, start, place.length, whole)
-    return (found.line, found.column) == (place.line, place.column)
 
 
 def _declared(analysis: Analysis, verdict: Verdict, whole: str, known: Known) -> Iterator[Advice]:
     """A key that is not declared, made of the columns that are bound."""
     reference = verdict.reference
-    if not verdict.bound or verdict.key is not None:
+    if not verdict.bound or verdict.key is not None or reference.is_view:
         return
-    again = analyse(analysis.name, analysis.query, whole, known.with_key(reference.name, verdict.bound), advise=False)
-    if _is_safe_in(again, verdict):
+    if any(reference.schema.column(name).type.has_map() for name in verdict.bound):
+        return
+    again = _again(analysis, analysis.query, known.with_key(reference.name, verdict.bound), whole)
+    effect = _effect(analysis, again, verdict)
+    if effect is not None:
         listed = ", ".join(verdict.bound)
-        effect = f"{reference.name} is safe then"
-        if analysis.findings.has_duplicates and not again.findings.has_duplicates:
-            effect += ", and no row can be there twice"
         yield Advice(
             f"declare UNIQUE ({listed}) NOT NULL on {reference.name}, if no two of its rows agree on it", effect
         )
@@ -370,9 +306,16 @@ def analyse_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, 
     """The views of a script one after the other, each with what it can name and the text it was cut from."""
     known = Known()
     for statement, parsed in definitions(text):
+        there = known.find(parsed.name)
+        if there is not None and parsed.if_not_exists:
+            continue
+        replaces = isinstance(parsed, statements.CreateView) and parsed.or_replace
+        if there is not None and not (replaces and (isinstance(there, Unkept) or there.is_view)):
+            place = Place.at(statement.text, statement.start, statement.end - statement.start)
+            raise SqlError(f"there are two relations named '{parsed.name}'", place=place, hint="take another name")
         if isinstance(parsed, statements.CreateTable):
             assert parsed.schema is not None
-            known.add_stored(parsed.name, parsed.schema)
+            known.add(Kept(parsed.name, parsed.schema, is_view=False))
             continue
         whole, stored = statement.text, parsed.materialized
         analysis = analyse(
@@ -380,9 +323,9 @@ def analyse_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, 
         )
         yield analysis, known, whole
         if stored:
-            known.add_stored(parsed.name, analysis.schema)
+            known.add(Kept(parsed.name, analysis.schema, is_view=True))
         else:
-            known.add_virtual(parsed.name, parsed.query, whole, analysis.columns)
+            known.add(Unkept(parsed.name, parsed.query, whole, analysis.columns))
 
 
 def definitions(text: str) -> Iterator[tuple[Statement, statements.CreateTable | statements.CreateView]]:

@@ -122,9 +122,11 @@ class _Upkeep:
 
     def _note(self, readings: Iterator[tuple[n.Scan, tuple[str, ...]]]) -> None:
         for scan, columns in readings:
-            if scan.relation in self.kept:
+            kept = scan.relation in self.kept
+            if kept and columns:
                 continue  # what is kept beside the view is laid out for it
-            self.readings.append(Reading(scan.relation, scan.name, columns))
+            name = "what is kept beside the view" if kept else scan.name
+            self.readings.append(Reading(scan.relation, name, columns))
             self._needs(Effort.BOUND if columns else Effort.WHOLE)
 
 

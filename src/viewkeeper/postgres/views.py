@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.errors import NotMaintainable, Place, SqlError, ViewkeeperError
-from viewkeeper.plan.advice import Known, analyse, definitions
+from viewkeeper.plan.advice import analyse, definitions
+from viewkeeper.plan.relations import Kept, Known, Unkept
 from viewkeeper.postgres.narrowing import without_full_joins
 from viewkeeper.postgres.printing import printed
 from viewkeeper.postgres.scalars import PostgresTyper
@@ -64,14 +65,13 @@ class _Catalog:
 
     def find(self, name: str, place: Place) -> Stored | Virtual:
         """The relation of a name."""
-        key = name.lower()
-        if key in self.known.virtual:
-            called, query, whole, columns = self.known.virtual[key]
-            return Virtual(called, Query(translate(query, whole, self, PostgresTyper()).node, columns))
-        if key not in self.known.stored:
+        relation = self.known.find(name)
+        if relation is None:
             raise self.known.missing(name, place)
-        called, schema = self.known.stored[key]
-        return Stored(key, called, Schema(schema.columns))
+        if isinstance(relation, Unkept):
+            inside = translate(relation.query, relation.whole, self, PostgresTyper())
+            return Virtual(relation.name, Query(inside.node, relation.columns))
+        return Stored(name.lower(), relation.name, Schema(relation.schema.columns))
 
 
 def read_file(text: str) -> File:
@@ -83,15 +83,15 @@ def read_file(text: str) -> File:
         if isinstance(parsed, statements.CreateTable):
             assert parsed.schema is not None
             _check_names(statement, parsed.name, parsed.schema.names, known)
-            known.add_stored(parsed.name, parsed.schema)
+            known.add(Kept(parsed.name, parsed.schema, is_view=False))
             tables[parsed.name.lower()] = parsed.schema
             continue
         view = _view(parsed, statement, known)
         if parsed.materialized:
-            known.add_stored(parsed.name, Schema(tuple(_columns(view))))
+            known.add(Kept(parsed.name, Schema(tuple(_columns(view))), is_view=True))
             views.append(view)
         else:
-            known.add_virtual(parsed.name, parsed.query, statement.text, view.columns)
+            known.add(Unkept(parsed.name, parsed.query, statement.text, view.columns))
     return File(tables, tuple(views))
 
 
@@ -124,7 +124,7 @@ def _columns(view: View) -> Iterator[Column]:
 
 def _check_names(statement: Statement, name: str, columns: Iterable[str], known: Known) -> None:
     place = Place.at(statement.text, statement.start, statement.end - statement.start)
-    if name.lower() in known.stored or name.lower() in known.virtual:
+    if known.find(name) is not None:
         raise SqlError(f"there are two relations named '{name}'", place=place)
     seen: set[str] = set()
     for called in (name, *columns):

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 from viewkeeper.analysis.references import Nesting, Verdict
 from viewkeeper.errors import NotMaintainable, SqlError
-from viewkeeper.plan.advice import Analysis, Known, analyse, analyse_each
+from viewkeeper.plan.advice import Analysis, analyse, analyse_each
+from viewkeeper.plan.relations import Known
 from viewkeeper.production.blocks import Block, Nested, Table, ViewText, read_view
 
 DELETE, INSERT = "delete", "insert"
@@ -47,7 +48,9 @@ class Rule:
 
 def derive(view: ViewText, known: Known, rematerialized: Collection[str] = ()) -> list[Rule]:
     """The rules of a view: merged, those that delete before those that insert, and the one that computes it anew."""
-    analyses = [analyse(view.name, block.text, block.text, known, advise=False) for block in view.blocks]
+    analyses = [
+        analyse(view.name, block.text, block.text, known, columns=view.columns, advise=False) for block in view.blocks
+    ]
     _check_duplicates(view, analyses)
     found: list[Rule] = []
     anew: list[str] = []
@@ -271,7 +274,7 @@ def _rematerialize(view: ViewText, triggers: Sequence[str], others: Sequence[str
 def derive_script(text: str, rematerialized: Collection[str] = ()) -> list[Rule]:
     """The rules of every materialized view of a script of CREATE TABLE and CREATE VIEW statements."""
     found: list[Rule] = []
-    for analysis, known, whole in analyse_each(text):
+    for analysis, known, whole in analyse_each(text, advise=False):
         if analysis.is_stored:
             view = read_view(analysis.name, analysis.columns, analysis.query, whole)
             mine = [one for one in rematerialized if any(one.endswith(f" {table}") for table in _tables(view))]

@@ -471,11 +471,31 @@ def render(tree: exp.Expr) -> str:
     return Verbatim().generate(tree, comments=False)
 
 
+class Cut(str):
+    """A piece of a text, which knows where it begins there."""
+
+    __slots__ = ("start",)
+    start: int
+
+    @staticmethod
+    def of(text: str, start: int, end: int) -> Cut:
+        """The piece of a text between two offsets."""
+        piece = Cut(text[start:end])
+        piece.start = start
+        return piece
+
+
 def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:
     """A place in a query as a place in the whole text it was cut from."""
-    if whole is not None and (start := whole.find(query)) >= 0:
+    if whole is not None and (start := _start_in(query, whole)) >= 0:
         return Place.at(whole, start + max(0, offset), length)
     return Place.at(whole if whole is not None else query, max(0, offset) if whole is None else 0, length)
+
+
+def _start_in(query: str, whole: str) -> int:
+    if isinstance(query, Cut) and whole.startswith(query, query.start):
+        return query.start
+    return whole.find(query)
 
 
 def offset_of(text: str, line: int, column: int) -> int:

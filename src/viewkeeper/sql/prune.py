@@ -124,7 +124,17 @@ def _window(node: n.Window, wanted: Wanted) -> Node:
 
 def simplified(node: Node) -> Node:
     """The same query with projections and filters merged and joins of joins flat."""
-    return transform(node, _simpler)
+    return _merged_filters(transform(node, _simpler))
+
+
+def _merged_filters(node: Node) -> Node:
+    """Filters right above each other as one, the lowest first."""
+    conditions: list[Expression] = []
+    while isinstance(node, n.Filter):
+        conditions.append(node.condition)
+        node = node.input
+    node = node.with_inputs(tuple(_merged_filters(below) for below in node.inputs))
+    return n.Filter(node, conjunction(tuple(reversed(conditions)))) if conditions else node
 
 
 def _simpler(node: Node) -> Node:
@@ -132,9 +142,6 @@ def _simpler(node: Node) -> Node:
         case n.Project():
             return _merged_projects(node)
         case n.Filter():
-            if isinstance(node.input, n.Filter):
-                both = conjunction((plain(node.input.condition), plain(node.condition)))
-                return n.Filter(node.input.input, both)
             return replace(node, condition=plain(node.condition))
         case n.Join():
             return _flat_join(node)

@@ -103,6 +103,27 @@ def _within(node: exp.Expr, ancestor: exp.Expr) -> bool:
     return False
 
 
+def named_columns(name: str, given: tuple[str, ...] | None, own: tuple[str, ...], whole: str) -> tuple[str, ...]:
+    """The names of a view's columns: those that are given, or its query's own. No two are the same."""
+    names = given if given is not None else own
+    if len(names) != len(own):
+        raise SqlError(
+            f"{name} names {len(names)} columns, its query has {len(own)}",
+            place=place_of_name(name, whole),
+            hint=f"the query's columns are {', '.join(own)}",
+        )
+    seen: set[str] = set()
+    for column in names:
+        if column.lower() in seen:
+            raise SqlError(
+                f"two columns of {name} are named '{column}'",
+                place=place_of_name(name, whole),
+                hint="give one another name with AS",
+            )
+        seen.add(column.lower())
+    return names
+
+
 def place_of_name(name: str, whole: str) -> Place | None:
     """Where a name first stands in the user's text."""
     found = re.search(rf"(?<![\w`]){re.escape(name)}(?![\w`])|`{re.escape(name)}`", whole, re.IGNORECASE)

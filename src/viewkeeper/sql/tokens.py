@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Place, SqlError
+from viewkeeper.sql.dialect import Cut
 
 
 class _Tokenizer(Spark.Tokenizer):
@@ -201,7 +202,7 @@ class Cursor:
         """The source text of a token range."""
         if start >= stop:
             return ""
-        return self.statement.text[self.tokens[start].start : self.tokens[stop - 1].end + 1]
+        return Cut.of(self.statement.text, self.tokens[start].start, self.tokens[stop - 1].end + 1)
 
     def text_to(self, stops: Iterable[str], what: str) -> str:
         """The source text up to one of these words; an error if there is none."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from viewkeeper.algebra.schema import Key
 from viewkeeper.analysis.dependencies import keys_of
-from viewkeeper.plan.advice import Known
+from viewkeeper.plan.relations import Kept, Known, Unkept
 from viewkeeper.store.definition import AUXILIARY, TABLE, VIEW
 from viewkeeper.store.state import State
 from viewkeeper.transaction.keys import declared_keys
@@ -23,13 +23,11 @@ def known_relations(state: State) -> Known:
         if relation.kind == AUXILIARY:
             continue
         if relation.kind == TABLE or definition is None:
-            known.add_stored(relation.name, relation.schema)
+            known.add(Kept(relation.name, relation.schema, is_view=False))
         elif relation.kind == VIEW and definition.language != DATALOG:
-            known.add_virtual(relation.name, definition.sql, definition.sql, definition.names)
+            known.add(Unkept(relation.name, definition.sql, definition.sql, definition.names))
         else:
             keys = keys_of(definition.as_written, definition.names, declared)
-            keyed = {name.lower() for key in keys for name in key}
-            columns = tuple(replace(c, nullable=c.name.lower() not in keyed) for c in relation.schema)
-            schema = replace(relation.schema, columns=columns, keys=tuple(Key(key, primary=False) for key in keys))
-            known.add_stored(relation.name, schema)
+            schema = replace(relation.schema, keys=tuple(Key(key, primary=False) for key in keys))
+            known.add(Kept(relation.name, schema, is_view=True))
     return known

@@ -9,7 +9,7 @@ from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import Place, SqlError
 from viewkeeper.recursion.constants import with_constants
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
-from viewkeeper.sql.references import place_of_name
+from viewkeeper.sql.references import named_columns, place_of_name
 from viewkeeper.store.definition import VIEW
 from viewkeeper.store.state import Relation
 from viewkeeper.transaction.transaction import Transaction
@@ -53,24 +53,9 @@ def define(tx: Transaction, text: str, whole: str, columns: tuple[str, ...] | No
     """Reads the query of a view."""
     catalog = Names(tx)
     query = read_query(text, whole, catalog, EngineTyper(tx.store.engine))
-    names = columns if columns is not None else query.names
-    if len(names) != len(query.names):
-        raise SqlError(
-            f"{name} names {len(names)} columns, its query has {len(query.names)}",
-            place=place_of_name(name, whole),
-            hint=f"the query's columns are {', '.join(query.names)}",
-        )
-    seen: set[str] = set()
-    for given in names:
-        if given.lower() in seen:
-            raise SqlError(
-                f"two columns of {name} are named '{given}'",
-                place=place_of_name(name, whole),
-                hint="give one another name with AS",
-            )
-        seen.add(given.lower())
+    names = named_columns(name, columns, query.names, whole)
     try:
-        return Made(query, tuple(names), tuple(catalog.used))
+        return Made(query, names, tuple(catalog.used))
     except SqlError as problem:
         problem.place = problem.place or place_of_name(name, whole)
         raise
