@@ -19,6 +19,8 @@ VIEWS = {
     "everything": "SELECT count(*) AS n FROM r",
 }
 
+BODY = "BEGIN {}; RETURN NULL; END"
+
 Connect = Callable[[], psycopg.Connection]
 
 
@@ -185,6 +187,22 @@ def test_a_function_that_changes_tables_itself(world: World) -> None:
     world.check()
 
 
+@pytest.mark.parametrize(
+    ("table", "body"),
+    [("s", "INSERT INTO r VALUES (70, 1, 70)"), ("r", "DELETE FROM r WHERE id = 1")],
+)
+def test_a_trigger_that_changes_a_table_that_is_truncated(world: World, table: str, body: str) -> None:
+    world.pg.execute(f"CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $${BODY.format(body)}$$")
+    world.pg.execute(f"CREATE TRIGGER z BEFORE TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION meddle()")
+    with pytest.raises(psycopg.errors.RaiseException, match="r cannot be changed by a trigger while it is truncated"):
+        world.pg.execute("TRUNCATE r, s")
+    world.check()
+    world.pg.execute(f"DROP TRIGGER z ON {table}")
+    world.pg.execute("TRUNCATE r, s")
+    world.pg.execute("INSERT INTO r VALUES (1, 2, 3)")
+    world.check()
+
+
 def test_a_change_at_commit_is_followed(world: World) -> None:
     """A deferred trigger of the user's own changes a table when the views are already up to date."""
     world.pg.execute("CREATE TABLE late (id INT)")
@@ -231,6 +249,21 @@ def test_a_writer_needs_no_right_to_the_views(world: World) -> None:
         world.pg.execute("RESET ROLE; REVOKE ALL ON r FROM writer; DROP ROLE writer")
 
 
+def test_no_one_else_can_write_the_logs(world: World) -> None:
+    world.pg.execute("CREATE ROLE stranger")
+    try:
+        world.pg.execute("SET ROLE stranger")
+        world.pg.execute("CREATE TEMPORARY TABLE mine (id INT, g INT, x INT)")
+        for function in ("_vk_note_r", "_vk_begin", "_vk_maintain"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                world.pg.execute(
+                    "CREATE TRIGGER t AFTER INSERT ON mine REFERENCING NEW TABLE AS _vk_new "
+                    f'FOR EACH STATEMENT EXECUTE FUNCTION "{function}"()'
+                )
+    finally:
+        world.pg.execute("RESET ROLE; DROP TABLE mine; DROP ROLE stranger")
+
+
 def test_a_temporary_table_takes_no_ones_place(world: World) -> None:
     world.pg.execute("CREATE TEMPORARY TABLE r (id INT, g INT, x INT)")
     world.pg.execute("INSERT INTO r VALUES (100, 1, 1)")
@@ -274,6 +307,35 @@ def test_cascades(pg: psycopg.Connection) -> None:
     pg.execute("TRUNCATE parent CASCADE")
     world.check()
     assert not world.bag("family")
+
+
+CAREFUL = {
+    "a quotient": "SELECT DISTINCT o.g, pr.price / o.qty AS unit FROM o JOIN pr ON o.g = pr.g",
+    "a condition": "SELECT a.g FROM o a JOIN o b ON a.g = b.g WHERE 10 / b.qty > 1",
+    "a negation": "SELECT g, price FROM pr WHERE NOT EXISTS (SELECT * FROM o WHERE o.g = pr.g AND 10 / o.qty > 1)",
+    "an outer join": "SELECT pr.g, o.qty FROM pr LEFT JOIN o ON o.g = pr.g AND 10 / o.qty > 1",
+    "what is left": "SELECT g, 10 / qty AS n FROM (SELECT g, qty FROM o EXCEPT ALL SELECT g, 0 FROM pr)",
+    "an overflow": "SELECT g, sum(qty * 1000000000) AS n FROM o GROUP BY g",
+}
+
+
+@pytest.mark.parametrize("case", CAREFUL)
+def test_nothing_is_computed_of_rows_that_cancel(pg: psycopg.Connection, case: str) -> None:
+    """A row with which the view could not be computed comes and goes within one transaction."""
+    world = World(pg)
+    tables = "CREATE TABLE o (id INT, g INT, qty INT); CREATE TABLE pr (g INT, price INT);"
+    world.create_tables(tables)
+    pg.execute("INSERT INTO o VALUES (1, 1, 2), (2, 1, 1), (3, 2, 1)")
+    pg.execute("INSERT INTO pr VALUES (1, 10), (2, 20)")
+    world.keep(f"{tables} CREATE MATERIALIZED VIEW v AS {CAREFUL[case]}", {"v": in_postgres(CAREFUL[case])})
+    wrong = 2_000_000_000 if case == "an overflow" else 0
+    for more in ("", "INSERT INTO pr VALUES (1, 30)", "DELETE FROM pr WHERE g = 2"):
+        with pg.transaction():
+            pg.execute(f"INSERT INTO o VALUES (9, 1, {wrong}), (10, 2, {wrong})")
+            if more:
+                pg.execute(more)
+            pg.execute(f"UPDATE o SET qty = 2 WHERE qty = {wrong}")
+        world.check()
 
 
 def test_columns_named_like_variables(pg: psycopg.Connection) -> None:
@@ -385,6 +447,24 @@ def test_repeatable_read(world: World, connect: Connect, one: str, two: str, lev
             second.rollback()
         world.check()
     second.execute(two)
+    second.commit()
+    world.check()
+
+
+@pytest.mark.parametrize("level", [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE])
+def test_a_transaction_that_is_older_than_the_views(
+    pg: psycopg.Connection, connect: Connect, level: psycopg.IsolationLevel
+) -> None:
+    world = World(pg)
+    world.create_tables("CREATE TABLE q (id INT)")
+    second = connect()
+    second.isolation_level = level
+    second.execute("SELECT 1")
+    world.keep("CREATE TABLE q (id INT); CREATE MATERIALIZED VIEW v AS SELECT id FROM q", {"v": "SELECT id FROM q"})
+    with pytest.raises(psycopg.errors.SerializationFailure, match="this transaction is older than the views"):
+        second.execute("INSERT INTO q VALUES (1)")
+    second.rollback()
+    second.execute("INSERT INTO q VALUES (1)")
     second.commit()
     world.check()
 

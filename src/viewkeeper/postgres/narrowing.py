@@ -29,7 +29,12 @@ def narrowed(node: n.Node, changed: Collection[str]) -> n.Node:
 
 
 def scans(node: n.Node) -> list[n.Scan]:
-    """The scans below a node, each once, also where much of it is used twice."""
+    """The scans below a node."""
+    return [part for part in parts_of(node) if isinstance(part, n.Scan)]
+
+
+def parts_of(node: n.Node) -> list[n.Node]:
+    """A node and all below it, each once, also where much of it is used twice."""
     seen: dict[int, n.Node] = {}
     waiting = [node]
     while waiting:
@@ -37,7 +42,7 @@ def scans(node: n.Node) -> list[n.Scan]:
         if id(part) not in seen:
             seen[id(part)] = part
             waiting += part.inputs
-    return [part for part in seen.values() if isinstance(part, n.Scan)]
+    return list(seen.values())
 
 
 class _Narrowing:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from textwrap import indent
 from typing import Any
 
@@ -16,7 +16,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.errors import NotMaintainable
-from viewkeeper.postgres.narrowing import scans
+from viewkeeper.postgres.narrowing import parts_of, scans
 from viewkeeper.postgres.scalars import GROUP, WINDOW, condition_of, extremum, text_of
 from viewkeeper.postgres.types import are_comparable, identifier, spelled
 
@@ -54,7 +54,7 @@ def printed(node: n.Node, changed: Collection[str] = (), known: Collection[Attri
 
     `known` are the attributes that are never NULL.
     """
-    printer = _Printer(frozenset(changed), frozenset(known))
+    printer = _Printer(frozenset(changed), frozenset(known), any(map(_may_raise, parts_of(node))))
     query = printer.select(node)
     return Printed(query, tuple(printer.shared.values()))
 
@@ -65,9 +65,12 @@ def never_null(node: n.Node, tables: Collection[str]) -> frozenset[Attribute]:
 
 
 class _Printer:
-    def __init__(self, changed: frozenset[str], known: frozenset[Attribute]) -> None:
+    """Prints one query. `careful`: something in it may raise, so it is computed of no row that is not there."""
+
+    def __init__(self, changed: frozenset[str], known: frozenset[Attribute], careful: bool) -> None:
         self.changed = changed
         self.known = known
+        self.careful = careful
         self.shared: dict[n.Scan | int, tuple[str, str]] = {}
         self._texts: dict[int, tuple[n.Node, str]] = {}
 
@@ -121,8 +124,13 @@ class _Printer:
         gone = restricted(_selected([*names, f"-{LOG_WEIGHT}"], f"FROM {log}"))
         both = _nested(f"{here}\nUNION ALL\n{gone}")
         names = [*labels, "CAST(sum(_vk_n) AS bigint) AS _vk_n"]
-        total = f"SELECT {_listed(*names)} FROM {both} AS t {_grouped(labels)}".rstrip()
+        there = self._fence("sum(_vk_n)")
+        total = f"SELECT {_listed(*names)} FROM {both} AS t {_grouped(labels)}{there}".rstrip()
         return _selected(labels, f"FROM {_nested(total)} AS t, generate_series(1, _vk_n) AS copies")
+
+    def _fence(self, copies: str) -> str:
+        """Leaves out rows of which there are no copies before anything is computed of them (OFFSET 0)."""
+        return f"HAVING {copies} > 0 OFFSET 0" if self.careful else ""
 
     def _rows(self, node: n.Rows) -> str:
         if not node.attributes:
@@ -222,7 +230,8 @@ class _Printer:
             sides.append(f"SELECT {_listed(*names, counts)} FROM {self._from(side)}")
         labels = [a.label for a in node.outputs]
         both = _nested("\nUNION ALL\n".join(sides))
-        total = f"SELECT {_listed(*labels, f'{copies} AS _vk_n')} FROM {both} AS t {_grouped(labels)}".rstrip()
+        there = self._fence(copies)
+        total = f"SELECT {_listed(*labels, f'{copies} AS _vk_n')} FROM {both} AS t {_grouped(labels)}{there}".rstrip()
         return _selected(labels, f"FROM {_nested(total)} AS t, generate_series(1, _vk_n) AS copies")
 
     # by group, partition, order ------------------------------------------------------------------
@@ -305,6 +314,21 @@ class _Printer:
     def _signed(self, node: n.Signed) -> str:
         weight = f"CAST(CASE WHEN {node.state.label} = 1 THEN 1 ELSE -1 END AS bigint) AS {WEIGHT}"
         return _selected([*(a.label for a in node.outputs), weight], f"FROM {self._from(node.input)}")
+
+
+def _may_raise(node: n.Node) -> bool:
+    """Whether something that a node itself computes may raise for some row."""
+    return any(_raises(getattr(node, field.name)) for field in fields(node))  # type: ignore[arg-type]
+
+
+def _raises(part: Any) -> bool:
+    if isinstance(part, Expression):
+        return part.raises
+    if isinstance(part, tuple):
+        return any(map(_raises, part))
+    if isinstance(part, (n.Call, n.WindowCall)):
+        return any(_raises(getattr(part, field.name)) for field in fields(part))
+    return False
 
 
 def _cast(value: Expression, attribute: Attribute) -> Expression:

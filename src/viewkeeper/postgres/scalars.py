@@ -6,6 +6,7 @@ entry in the tables at the end of this module cannot be printed.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Scalars:
             tree = sqlglot.parse_one(text, read="spark")
         except SqlglotError:
             raise NotMaintainable(f"{self._in_names(text)} cannot be told in PostgreSQL's words") from None
-        if found := _TRIED.search(re.sub(r"'[^']*'", "''", text)):
+        if found := _TRIED.search(re.sub(r"'([^'\\]|\\.)*'", "''", text)):
             raise NotMaintainable(f"PostgreSQL has no function that means the same as {found.group()}")
         return self._print(tree)
 
@@ -176,7 +177,15 @@ class Scalars:
 
     def _connective(self, node: exp.Connector) -> Term:
         word = "AND" if isinstance(node, exp.And) else "OR"
-        return Term(f"({self._truth(node.this)} {word} {self._truth(node.expression)})", BOOLEAN)
+        terms: list[str] = []
+        waiting: list[exp.Expr] = [node]
+        while waiting:
+            part = waiting.pop()
+            if type(part) is type(node):
+                waiting += [part.expression, part.this]
+            else:
+                terms.append(self._truth(part))
+        return Term(f"({f' {word} '.join(terms)})", BOOLEAN)
 
     def _not(self, node: exp.Not) -> Term:
         return Term(f"(NOT {self._truth(node.this)})", BOOLEAN)
@@ -198,7 +207,8 @@ class Scalars:
         if one.type is not None and other.type is not None and not are_comparable(one.type, other.type):
             self._refuse(node, f"{one.type} and {other.type} are compared otherwise in PostgreSQL", "CAST one of them")
         ordered = operator in ("<", "<=", ">", ">=")
-        return f"({_in_order(one) if ordered else one.sql} {operator} {other.sql})"
+        sides = [_in_order(term) if ordered else term.sql for term in (one, other)]
+        return f"({sides[0]} {operator} {sides[1]})"
 
     def _between(self, node: exp.Between) -> Term:
         low = self._compared(node, node.this, ">=", node.args["low"])
@@ -254,8 +264,8 @@ class Scalars:
         terms, kind = self._united(node, [node.this, *node.expressions])
         name = "greatest" if isinstance(node, exp.Greatest) else "least"
         if kind is not None and kind.name == "string":
-            terms[0] = f'{terms[0]} COLLATE "C"'
-            return Term(f'({name}({", ".join(terms)}) COLLATE "default")', kind)
+            ordered = [f'{term} COLLATE "C"' for term in terms]
+            return Term(f'({name}({", ".join(ordered)}) COLLATE "default")', kind)
         return Term(f"{name}({', '.join(terms)})", kind)
 
     def _united(self, node: exp.Expr, values: Sequence[exp.Expr]) -> tuple[list[str], Type | None]:
@@ -396,7 +406,7 @@ class Scalars:
         pattern = {"date": _DATE, "timestamp_ntz": _MOMENT, "string": re.compile(".*", re.DOTALL)}.get(wanted.name)
         if wanted.name == "decimal":
             pattern = re.compile(rf"\d+(\.\d{{1,{wanted.scale}}})?")
-        if pattern is None or not pattern.fullmatch(value.this):
+        if pattern is None or not pattern.fullmatch(value.this) or not _is_moment(value.this, wanted):
             why = "depends on the time zone" if wanted.name == "timestamp" else "cannot be told in PostgreSQL's words"
             hint = "use TIMESTAMP_NTZ" if wanted.name == "timestamp" else None
             self._refuse(node, f"this constant {why}", hint)
@@ -563,6 +573,17 @@ class PostgresTyper:
 
 def _in_order(term: Term) -> str:
     return f'{term.sql} COLLATE "C"' if term.type is not None and term.type.name == "string" else term.sql
+
+
+def _is_moment(text: str, kind: Type) -> bool:
+    """Whether a text is a day or time that there is, if one is wanted."""
+    if kind.name not in ("date", "timestamp_ntz"):
+        return True
+    try:
+        dt.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_double(text: str) -> str:

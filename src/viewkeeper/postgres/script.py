@@ -21,6 +21,9 @@ MAINTAIN = '"_vk_maintain"'
 OPEN = "coalesce(CAST(nullif(current_setting('_vk.open', true), '') AS int), 0)"
 """How many statements have begun to change tables and have not noted their changes yet."""
 
+TRUNCATED = "coalesce(current_setting('_vk.truncated', true), '')"
+"""The tables that are being truncated, and whose rows have been noted: numbers, each between two spaces."""
+
 COUNT = "_vk_count"
 
 _HEAD = """\
@@ -60,6 +63,12 @@ END $vk$;
 _BODY = "AS $vk$\n#variable_conflict use_column"
 """The beginning of a function's text: a column may have the name of a variable, even of one of PL/pgSQL's own."""
 
+
+def _only_ours(function: str) -> str:
+    """No one else may call a function, or make a trigger of it on a table of his own."""
+    return f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC;\n"
+
+
 _TRIGGER = f"RETURNS trigger LANGUAGE plpgsql\nSECURITY DEFINER SET search_path FROM CURRENT {_BODY}"
 
 _BEGIN_FUNCTION = f"""\
@@ -69,7 +78,7 @@ BEGIN
   PERFORM set_config('_vk.open', CAST({OPEN} + 1 AS text), true);
   RETURN NULL;
 END $vk$;
-"""
+{_only_ours(BEGIN)}"""
 
 
 def postgres_script(text: str) -> str:
@@ -127,7 +136,9 @@ DECLARE
   wrong text;
 BEGIN
   SELECT string_agg(CASE
-      WHEN "column" IS NULL THEN format('%s is partitioned, inherited from or no table', "table")
+      WHEN "column" IS NULL AND relpersistence <> 'p' THEN format('%s is temporary or unlogged', "table")
+      WHEN "column" IS NULL AND row_security_active(pg_class.oid) THEN format('%s hides rows by its policies', "table")
+      WHEN "column" IS NULL THEN format('%s is partitioned, inherits, is inherited from or is no table', "table")
       WHEN actual IS NULL THEN format('%s has no column %I', "table", "column")
       WHEN actual <> kind THEN format('%s.%I is %s, not %s', "table", "column", actual, kind)
       WHEN required AND NOT attnotnull THEN format('%s.%I is not NOT NULL', "table", "column")
@@ -140,17 +151,41 @@ BEGIN
   LEFT JOIN pg_attribute ON attrelid = pg_class.oid AND attname = "column" AND attnum > 0 AND NOT attisdropped
   LEFT JOIN pg_collation ON pg_collation.oid = attcollation
   CROSS JOIN LATERAL (
-    SELECT regexp_replace(format_type(atttypid, atttypmod), '^character varying.*', 'text')
+    SELECT regexp_replace(format_type(atttypid, atttypmod), '^character varying(\\([0-9]+\\))?$', 'text')
   ) AS formatted (actual)
-  WHERE CASE WHEN "column" IS NULL THEN relkind <> 'r' OR relispartition OR relhassubclass
+  WHERE CASE WHEN "column" IS NULL THEN relkind <> 'r' OR relispartition OR relhassubclass OR relpersistence <> 'p'
+      OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = pg_class.oid) OR row_security_active(pg_class.oid)
     ELSE actual IS DISTINCT FROM kind OR (required AND NOT attnotnull) OR NOT coalesce(collisdeterministic, true) END;
   IF wrong IS NOT NULL THEN
     RAISE EXCEPTION 'these rules were made for other tables: %', wrong;
   END IF;
+{_one_collation(file, tables)}\
   IF current_setting('server_encoding') <> 'UTF8' THEN
     RAISE EXCEPTION 'strings are ordered otherwise here: the database is not encoded in UTF8';
   END IF;
 END $vk$;
+"""
+
+
+def _one_collation(file: File, tables: Sequence[str]) -> str:
+    """Strings of two collations cannot be compared."""
+    strings = [
+        f"({string(identifier(name))}, {string(column)})"
+        for name in tables
+        for column in file.used(name)
+        if file.tables[name].column(column).type.name == "string"
+    ]
+    if len(strings) < 2:
+        return ""
+    return f"""\
+  SELECT string_agg(DISTINCT format('%I', collname), ', ') INTO wrong
+  FROM (VALUES {", ".join(strings)}) AS wanted ("table", "column")
+  JOIN pg_attribute ON attrelid = CAST("table" AS regclass) AND attname = "column"
+  JOIN pg_collation ON pg_collation.oid = attcollation
+  HAVING count(DISTINCT attcollation) > 1;
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION 'the strings that views read have different collations: %', wrong;
+  END IF;
 """
 
 
@@ -176,6 +211,9 @@ DECLARE
 BEGIN
   IF TG_OP <> 'TRUNCATE' THEN
     PERFORM set_config('_vk.open', CAST({OPEN} - 1 AS text), true);
+  ELSIF TG_WHEN = 'AFTER' THEN
+    PERFORM set_config('_vk.truncated', replace({TRUNCATED}, format(' %s ', TG_RELID), ''), true);
+    RETURN NULL;
   END IF;
   IF TG_OP = 'INSERT' THEN
     anything := EXISTS (SELECT FROM _vk_new);
@@ -185,8 +223,14 @@ BEGIN
   IF NOT anything THEN
     RETURN NULL;
   END IF;
+  IF strpos({TRUNCATED}, format(' %s ', TG_RELID)) > 0 THEN
+    RAISE EXCEPTION '% cannot be changed by a trigger while it is truncated', TG_RELID::regclass;
+  END IF;
   -- From here on no other transaction that changes these tables can commit before this one has ended.
   PERFORM FROM {CONTROL} FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'this transaction is older than the views' USING ERRCODE = 'serialization_failure';
+  END IF;
   IF TG_OP IN ('UPDATE', 'DELETE') THEN
     {noted("_vk_old", "-1")}
   END IF;
@@ -195,12 +239,13 @@ BEGIN
   END IF;
   IF TG_OP = 'TRUNCATE' THEN
     {noted(table, "-1")}
+    PERFORM set_config('_vk.truncated', {TRUNCATED} || format(' %s ', TG_RELID), true);
   END IF;
   -- The first change of a transaction calls for maintenance at its COMMIT.
   UPDATE {CONTROL} SET changed_by = pg_current_xact_id() WHERE changed_by IS DISTINCT FROM pg_current_xact_id();
   RETURN NULL;
 END $vk$;
-"""
+{_only_ours(identifier(f"_vk_note_{name}"))}"""
 
 
 def _triggers(file: File, name: str) -> str:
@@ -220,9 +265,10 @@ def _triggers(file: File, name: str) -> str:
             f'CREATE TRIGGER "_vk_{event}" AFTER {event.upper()} ON {table} {tables}\n'
             f"  FOR EACH STATEMENT EXECUTE FUNCTION {function}();"
         )
-    lines.append(
-        f'CREATE TRIGGER "_vk_truncate" BEFORE TRUNCATE ON {table}\n  FOR EACH STATEMENT EXECUTE FUNCTION {function}();'
-    )
+    for name, moment in (("_vk_truncate", "BEFORE"), ("_vk_truncated", "AFTER")):
+        lines.append(
+            f'CREATE TRIGGER "{name}" {moment} TRUNCATE ON {table}\n  FOR EACH STATEMENT EXECUTE FUNCTION {function}();'
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -327,8 +373,7 @@ BEGIN
       USING HINT = 'was it or one of its tables changed while triggers were disabled?';
   END IF;
 END $vk$;
-REVOKE ALL ON FUNCTION {function}() FROM PUBLIC;
-"""
+{_only_ours(function)}"""
 
 
 def _change(file: File, view: View, changed: Sequence[str]) -> str:
@@ -376,7 +421,7 @@ CREATE CONSTRAINT TRIGGER {MAINTAIN} AFTER UPDATE ON {CONTROL} DEFERRABLE INITIA
   FOR EACH ROW WHEN (NEW.changed_by IS NOT NULL) EXECUTE FUNCTION {MAINTAIN}();
 -- Small changes are not worth compiling for, whatever PostgreSQL expects of tables that it has not analyzed.
 ALTER FUNCTION {MAINTAIN} SET jit = off;
-"""
+{_only_ours(MAINTAIN)}"""
 
 
 def _removal(file: File, tables: Sequence[str]) -> str:

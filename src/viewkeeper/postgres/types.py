@@ -82,6 +82,13 @@ def string(value: str) -> str:
     if "\0" in value:
         raise NotMaintainable("PostgreSQL has no strings with a zero byte in them")
     quoted = value.replace("'", "''")
-    if "\\" not in value and "$vk$" not in value:
+    if "\\" not in value and "$vk$" not in value and not breaks_lines(value):
         return f"'{quoted}'"
-    return "E'" + quoted.replace("\\", "\\\\").replace("$vk$", "$vk\\x24") + "'"  # $vk$ ends a function's text
+    escaped = quoted.replace("\\", "\\\\").replace("$vk$", "$vk\\x24")  # $vk$ ends a function's text
+    plain = "".join(f"\\u{ord(letter):04x}" if breaks_lines(letter) else letter for letter in escaped)
+    return f"E'{plain}'"
+
+
+def breaks_lines(text: str) -> bool:
+    """Whether there is a letter in a text that ends a line, for some."""
+    return len(f"{text}.".splitlines()) > 1

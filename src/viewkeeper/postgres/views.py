@@ -13,10 +13,14 @@ from viewkeeper.plan.relations import Kept, Known, Unkept
 from viewkeeper.postgres.narrowing import without_full_joins
 from viewkeeper.postgres.printing import printed
 from viewkeeper.postgres.scalars import PostgresTyper
+from viewkeeper.postgres.types import breaks_lines
 from viewkeeper.sql import statements
 from viewkeeper.sql.catalog import Query, Stored, Virtual
 from viewkeeper.sql.query import translate
 from viewkeeper.sql.tokens import Statement
+
+_SYSTEM = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+"""Columns that every table of PostgreSQL has."""
 
 MOST_BYTES = 63 - len("_vk_truncate_")
 """How long a name may be, so that the names made from it are not cut by PostgreSQL."""
@@ -107,6 +111,9 @@ def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> 
         printed(node)  # what has no counterpart in PostgreSQL is refused here
         if not node.outputs:
             raise NotMaintainable("a view without columns cannot be kept")
+    except RecursionError:
+        hint = "make parts of it materialized views"
+        raise SqlError(f"{parsed.name} is nested too deep to be printed", place=place, hint=hint) from None
     except ViewkeeperError as problem:
         problem.message = f"{parsed.name} has no rules for PostgreSQL: {problem.message}"
         problem.args = (problem.message,)
@@ -128,11 +135,16 @@ def _check_names(statement: Statement, name: str, columns: Iterable[str], known:
         raise SqlError(f"there are two relations named '{name}'", place=place)
     seen: set[str] = set()
     for called in (name, *columns):
-        if "$vk$" in called.lower() or any(ord(letter) < 32 for letter in called):
+        if "$vk$" in called.lower() or any(ord(letter) < 32 for letter in called) or breaks_lines(called):
             raise SqlError(f"{called!r} cannot be a name in a script for PostgreSQL", place=place)
+        if any(letter.lower() != letter and not letter.isascii() for letter in called):
+            hint = "name it without capitals beyond A to Z: PostgreSQL keeps them apart from small letters"
+            raise SqlError(f"'{called}' is another name in PostgreSQL", place=place, hint=hint)
     for called in columns:
         if called.lower() in seen:
             raise SqlError(f"{name} has two columns named '{called}'", place=place, hint="name one otherwise with AS")
+        if called.lower().startswith("_vk") or called.lower() in _SYSTEM:
+            raise SqlError(f"no column can be named '{called}' in a script for PostgreSQL", place=place)
         if len(called.encode()) > 63:
             raise SqlError(f"the column name '{called}' is too long for PostgreSQL", place=place)
         seen.add(called.lower())
