@@ -33,7 +33,7 @@ def rules(file: TextIO, target: str, rematerialize: tuple[str, ...]) -> None:
     FILE has CREATE TABLE statements with their keys, and CREATE [MATERIALIZED] VIEW statements. For postgres it is a
     script that makes the views in a PostgreSQL database that has the tables, and the triggers that keep them true.
     Needs no database, and starts no engine. If the rules of one view cannot be derived, nothing is printed but the
-    reason.
+    reason. In text, rows are compared by in and not in with NULL equal to NULL.
     """
     if target == "postgres":
         if rematerialize:
@@ -44,5 +44,4 @@ def rules(file: TextIO, target: str, rematerialize: tuple[str, ...]) -> None:
         return
     from viewkeeper.production.derive import derive_script
 
-    found = derive_script(read_script(file), rematerialize)
-    sys.stdout.write("\n\n".join(map(str, found)) + ("\n" if found else "there is no materialized view in it\n"))
+    sys.stdout.write("\n\n".join(map(str, derive_script(read_script(file), rematerialize))) + "\n")

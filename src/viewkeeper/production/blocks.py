@@ -4,13 +4,15 @@ have to hold, subqueries under EXISTS, IN or ANY and their negations, all put to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from sqlglot import exp
 
+from viewkeeper.algebra.types import spelled
 from viewkeeper.errors import NotMaintainable
+from viewkeeper.plan.relations import Kept, Known, Unkept
 from viewkeeper.sql.dialect import COMPARISONS, parse, place_in, render
 
 
@@ -36,10 +38,15 @@ class Nested:
 
 @dataclass(frozen=True)
 class Block:
-    """A SELECT, with its text, which the places of tables are places in."""
+    """A SELECT, with its text, which the places of tables are places in.
+
+    `columns` are those it selects, as they are written, and `row` the same as they can be compared: without their table
+    where that is clear.
+    """
 
     text: str
     columns: tuple[str, ...]
+    row: tuple[str, ...]
     tables: tuple[Table, ...]
     conditions: tuple[str, ...]
     nested: tuple[Nested, ...]
@@ -56,24 +63,26 @@ class ViewText:
     operator: str = ""
 
 
-def read_view(name: str, columns: tuple[str, ...], query: str, whole: str) -> ViewText:
+def read_view(name: str, columns: tuple[str, ...], query: str, whole: str, known: Known) -> ViewText:
     """The query of a view as blocks; refused if it has more to it."""
-    reader = _Reader(name, query, whole)
+    reader = _Reader(name, query, whole, known)
     selects, operator = reader.selects(parse(query, whole))
     for select in selects:
         reader.block(select)  # what is refused is refused at its place in the user's text
     texts = [render(select) for select in selects]
-    blocks = [_Reader(name, text, text).block(parse(text, text)) for text in texts]
+    blocks = [_Reader(name, text, text, known).block(parse(text, text)) for text in texts]
     return ViewText(name, columns, tuple(blocks), operator)
 
 
 class _Reader:
-    def __init__(self, name: str, query: str, whole: str) -> None:
+    def __init__(self, name: str, query: str, whole: str, known: Known) -> None:
         self.name = name
         self.query = query
         self.whole = whole
+        self.known = known
 
     def selects(self, tree: exp.Expr) -> tuple[list[exp.Select], str]:
+        self._check_parts(tree)
         if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
             return self.selects(tree.this)
         if isinstance(tree, exp.Select):
@@ -91,9 +100,7 @@ class _Reader:
     def block(self, select: exp.Expr) -> Block:
         """A SELECT as a block."""
         assert isinstance(select, exp.Select)
-        for part, word in _MORE.items():
-            if select.args.get(part):
-                self.refuse(word, select.args[part], "--target postgres takes it")
+        self._check_parts(select)
         conditions: list[str] = []
         nested: list[Nested] = []
         for conjunct in [*self._conjuncts(select.args.get("where")), *self._joined(select)]:
@@ -102,19 +109,46 @@ class _Reader:
                 nested.append(found)
             else:
                 conditions.append(self._plain(conjunct))
-        columns = tuple(self._column(item) for item in select.expressions)
+        tables = self._tables(select)
+        columns = [column for item in select.expressions for column in self._columns(item, tables)]
+        row = tuple(self._alone(column, tables) for column in columns)
         distinct = bool(select.args.get("distinct"))
-        return Block(self.query, columns, self._tables(select), tuple(conditions), tuple(nested), distinct)
+        texts = tuple(map(render, columns))
+        return Block(self.query, texts, row, tables, tuple(conditions), tuple(nested), distinct)
+
+    def _check_parts(self, tree: exp.Expr) -> None:
+        for part, (word, instead) in _MORE.items():
+            if tree.args.get(part):
+                self.refuse(word, tree.args[part], instead)
 
     # parts ---------------------------------------------------------------------------------------
 
-    def _column(self, item: exp.Expr) -> str:
+    def _columns(self, item: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr]:
+        """The columns that an item selects: `*` stands for those of all tables, in EXISTS for anything."""
         column = item.unalias()
-        if isinstance(column, exp.Star) and item.find_ancestor(exp.Exists):
-            return "*"
-        if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+        star = isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
+        select = item.parent_select
+        if select is not None and isinstance(select.parent, exp.Exists) and (star or isinstance(column, exp.Literal)):
+            yield exp.Star()
+        elif star:
+            for table in tables:
+                name = table.alias or table.name
+                if isinstance(column, exp.Star) or column.text("table").lower() == name.lower():
+                    qualifier = name if len(tables) > 1 else None
+                    yield from (exp.column(found, table=qualifier) for found in self._names(table))
+        elif isinstance(column, exp.Column):
+            yield column
+        else:
             self.refuse("a computed column", item, "--target postgres takes it")
-        return render(column)
+
+    def _names(self, table: Table) -> list[str]:
+        relation = self.known.find(table.name)
+        return relation.schema.names if isinstance(relation, Kept) else []
+
+    def _alone(self, column: exp.Expr, tables: Sequence[Table]) -> str:
+        """A column without its table, if no other one has a column of that name."""
+        named = [t for t in tables if column.name.lower() in [name.lower() for name in self._names(t)]]
+        return spelled(column.name) if isinstance(column, exp.Column) and len(named) == 1 else render(column)
 
     def _tables(self, select: exp.Select) -> tuple[Table, ...]:
         start = select.args.get("from_") or select.args.get("from")
@@ -126,12 +160,20 @@ class _Reader:
     def _table(self, part: exp.Expr) -> Table:
         if not isinstance(part, exp.Table) or not isinstance(part.this, exp.Identifier):
             self.refuse("a subquery in FROM", part, "make it a view of its own")
-        return Table(part.name, part.alias, int(part.this.meta["start"]))
+        alias = part.args.get("alias")
+        if isinstance(alias, exp.TableAlias) and alias.columns:
+            self.refuse("names for the columns of a table", part, "name them in SELECT")
+        relation = self.known.find(part.name)
+        if isinstance(relation, Unkept):
+            self.refuse(f"{relation.name}, a view that is not stored", part, "write CREATE MATERIALIZED VIEW for it")
+        name = relation.name if relation is not None else part.name
+        return Table(spelled(name), part.alias, int(part.this.meta["start"]))
 
     def _joined(self, select: exp.Select) -> Iterator[exp.Expr]:
         """The conditions of inner joins, which mean the same in WHERE."""
         for join in select.args.get("joins") or ():
-            if join.args.get("side") or join.args.get("using") or join.args.get("method") or join.kind == "SEMI":
+            strange = any(join.args.get(part) for part in ("side", "using", "method"))
+            if strange or join.kind not in ("", "INNER", "CROSS"):
                 self.refuse("a join other than INNER or CROSS with ON", join, "--target postgres takes it")
             yield from self._conjuncts(join.args.get("on"))
 
@@ -194,15 +236,15 @@ class _Reader:
 
 
 _MORE = {
-    "group": "GROUP BY",
-    "having": "HAVING",
-    "windows": "WINDOW",
-    "qualify": "QUALIFY",
-    "order": "ORDER BY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "laterals": "LATERAL VIEW",
-    "with_": "WITH",
-    "with": "WITH",
-    "pivots": "PIVOT",
+    "group": ("GROUP BY", "--target postgres takes it"),
+    "having": ("HAVING", "--target postgres takes it"),
+    "windows": ("WINDOW", "--target postgres takes it"),
+    "qualify": ("QUALIFY", "--target postgres takes it"),
+    "order": ("ORDER BY", "leave it out; with LIMIT, --target postgres takes it"),
+    "limit": ("LIMIT", "--target postgres takes it"),
+    "offset": ("OFFSET", "--target postgres takes it"),
+    "laterals": ("LATERAL VIEW", "keep the parts as rows of a table of their own"),
+    "with_": ("WITH", "make its queries views of their own"),
+    "pivots": ("PIVOT", "write its columns out"),
 }
+"""What a query may not have besides, and what to do about it."""

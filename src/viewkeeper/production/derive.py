@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from viewkeeper.algebra.types import spelled
 from viewkeeper.analysis.references import Nesting, Verdict
 from viewkeeper.errors import NotMaintainable, SqlError
 from viewkeeper.plan.advice import Analysis, analyse, analyse_each
@@ -61,11 +62,8 @@ def derive(view: ViewText, known: Known, rematerialized: Collection[str] = ()) -
             found += rules
             anew += more
     triggers = {trigger for rule in found for trigger in rule.triggers} | set(anew)
-    for asked in rematerialized:
-        if asked not in triggers:
-            listed = ", ".join(repr(trigger) for trigger in sorted(triggers))
-            raise SqlError(f"no rule of {view.name} is triggered by '{asked}'", hint=f"name one of {listed}")
-    anew = list(dict.fromkeys([*anew, *rematerialized]))
+    asked = {_normal(one) for one in rematerialized}
+    anew = list(dict.fromkeys([*anew, *(trigger for trigger in sorted(triggers) if _normal(trigger) in asked)]))
     kept = _merged([rule for rule in found if not set(rule.triggers) & set(anew)])
     inserting = tuple(rule.name for rule in kept if rule.kind == INSERT)
     ordered = [replace(rule, precedes=inserting) if rule.kind == DELETE else rule for rule in kept]
@@ -105,8 +103,6 @@ class _Maker:
         self.view = view
         self.block = block
         self.others = [other for other in view.blocks if other is not block]
-        names = view.columns
-        self.row = names[0] if len(names) == 1 else f"<{','.join(names)}>"
 
     def rules(self, table: Table, nested: Nested | None, verdict: Verdict) -> tuple[list[Rule], list[str]]:
         """The rules of one reference, and the operations that make the view be computed anew."""
@@ -162,19 +158,21 @@ class _Maker:
 
     def _inserting(self, prefix: str, trigger: str, table: Table, select: _Select, *, checked: bool) -> Rule:
         against = self.view.name if checked or self.view.operator == "union distinct" else f"inserted {self.view.name}"
-        select.conditions.append([f"{self.row} not in {against}"])
+        row = _row(self.block.row)
+        select.conditions.append([f"{row} not in {against}"])
         if self.view.operator == "intersect":
             for other in self.others:
-                select.conditions.append([f"{self.row} in", *_brackets(self._all(other))])
+                select.conditions.append([f"{row} in", *_brackets(self._all(other))])
         statement = (f"insert into {self.view.name}", *_brackets(select.lines()))
         return Rule(f"{prefix}-{table.name}-{self.view.name}", (f"{trigger} {table.name}",), INSERT, (statement,))
 
     def _deleting(self, prefix: str, trigger: str, table: Table, select: _Select) -> Rule:
         more: list[str] = []
+        row = _row([spelled(name) for name in self.view.columns])
         if self.view.operator == "union distinct":
             for other in self.others:
-                more += [f"and {self.row} not in", *_brackets(self._all(other))]
-        statement = (f"delete from {self.view.name}", f"where {self.row} in", *_brackets(select.lines()), *more)
+                more += [f"and {row} not in", *_brackets(self._all(other))]
+        statement = (f"delete from {self.view.name}", f"where {row} in", *_brackets(select.lines()), *more)
         return Rule(f"{prefix}-{table.name}-{self.view.name}", (f"{trigger} {table.name}",), DELETE, (statement,))
 
     # text ----------------------------------------------------------------------------------------
@@ -234,6 +232,10 @@ def _named(table: Table, state: str) -> str:
     return f"{state}{table.name}{_alias(table)}"
 
 
+def _row(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"<{','.join(names)}>"
+
+
 def _alias(table: Table) -> str:
     return f" {table.alias}" if table.alias else ""
 
@@ -252,7 +254,8 @@ def _merged(rules: Sequence[Rule]) -> list[Rule]:
         known = found.get(key)
         statements = rule.statements if known is None else (*known.statements, *rule.statements)
         found[key] = replace(rule, statements=tuple(dict.fromkeys(statements)))
-    return list(found.values())
+    twice = {name for name, kind in found if kind == DELETE} & {name for name, kind in found if kind == INSERT}
+    return [replace(rule, name=f"{rule.name}-{rule.kind}") if rule.name in twice else rule for rule in found.values()]
 
 
 def _rematerialize(view: ViewText, triggers: Sequence[str], others: Sequence[str]) -> list[Rule]:
@@ -276,13 +279,18 @@ def derive_script(text: str, rematerialized: Collection[str] = ()) -> list[Rule]
     found: list[Rule] = []
     for analysis, known, whole in analyse_each(text, advise=False):
         if analysis.is_stored:
-            view = read_view(analysis.name, analysis.columns, analysis.query, whole)
-            mine = [one for one in rematerialized if any(one.endswith(f" {table}") for table in _tables(view))]
-            found += derive(view, known, mine)
+            view = read_view(analysis.name, analysis.columns, analysis.query, whole, known)
+            found += derive(view, known, rematerialized)
+    if not found:
+        raise SqlError("there is no materialized view in it", hint="write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+    triggers = {trigger for rule in found for trigger in rule.triggers}
+    for asked in rematerialized:
+        if _normal(asked) not in map(_normal, triggers):
+            listed = ", ".join(repr(trigger) for trigger in sorted(triggers))
+            raise SqlError(f"no rule is triggered by '{asked}'", hint=f"name one of {listed}")
     return found
 
 
-def _tables(view: ViewText) -> set[str]:
-    blocks = [table for block in view.blocks for table in block.tables]
-    nested = [table for block in view.blocks for one in block.nested for table in one.tables]
-    return {table.name for table in (*blocks, *nested)}
+def _normal(trigger: str) -> str:
+    """An operation without regard to case and spaces."""
+    return " ".join(trigger.lower().split())
