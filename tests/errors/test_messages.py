@@ -166,6 +166,14 @@ at line 1, column 12:
              ^""",
     ),
     (
+        "SELECT 'it\\'s' /* open\n  FROM orders",
+        SqlError,
+        """the SQL text cannot be read: a comment is not closed
+at line 1, column 16:
+  SELECT 'it\\'s' /* open
+                 ^""",
+    ),
+    (
         "CREATE TABLE x (a INT,\n  _weight INT)",
         SqlError,
         f"""'_weight' is a reserved column name

@@ -28,10 +28,25 @@ def tokenize(text: str) -> list[Token]:
     try:
         found = list(_Tokenizer(dialect=Dialect.get_or_raise("spark")).tokenize(text))
     except SqlglotError as problem:
-        quote = max(text.rfind(mark) for mark in "'\"`")
-        what = "a quote is not closed" if quote >= 0 else str(problem).splitlines()[0]
-        raise SqlError(f"the SQL text cannot be read: {what}", place=Place.at(text, max(quote, 0))) from None
+        start = _unclosed(text)
+        kind = "comment" if text.startswith("/*", start) else "quote"
+        what = f"a {kind} is not closed" if start >= 0 else str(problem).splitlines()[0]
+        raise SqlError(f"the SQL text cannot be read: {what}", place=Place.at(text, max(start, 0))) from None
     return [part for token in found for part in _single_words(text, token)]
+
+
+_CLOSED = re.compile(r"""[^'"`/-]+|'([^'\\]|\\.)*'|"([^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)|-""", re.DOTALL)
+
+
+def _unclosed(text: str) -> int:
+    """Where a quote or comment begins that does not end; -1 if there is none."""
+    start = 0
+    while start < len(text):
+        found = _CLOSED.match(text, start)
+        if found is None:
+            return start
+        start = found.end()
+    return -1
 
 
 def _single_words(text: str, token: Token) -> list[Token]:
