@@ -19,6 +19,7 @@ from sqlglot import exp
 from viewkeeper.algebra.rows import comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
+from viewkeeper.sql.conditions import anded
 
 Range = tuple[Any, Any]
 
@@ -99,25 +100,11 @@ def _overlap(one: Range, other: Range) -> bool:
 def ranges_of(condition: exp.Expr, schema: Schema, alias: str) -> Ranges:
     """The ranges that a condition on a table's rows implies."""
     found = []
-    for conjunct in conjuncts(condition):
+    for conjunct in anded(condition):
         implied = _range_of(conjunct, schema, alias.lower())
         if implied is not None:
             found.append(implied)
     return Ranges(tuple(found))
-
-
-def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """The conditions that one consists of."""
-    found, waiting = [], [node]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, exp.Paren):
-            waiting.append(part.this)
-        elif isinstance(part, exp.And):
-            waiting += [part.right, part.left]
-        else:
-            found.append(part)
-    return found
 
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {

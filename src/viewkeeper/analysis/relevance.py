@@ -12,8 +12,9 @@ from sqlglot import exp
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.analysis.ranges import Ranges, conjuncts, ranges_of
+from viewkeeper.analysis.ranges import Ranges, ranges_of
 from viewkeeper.errors import SqlError
+from viewkeeper.sql.conditions import anded
 from viewkeeper.sql.equations import same_family
 from viewkeeper.sql.references import parse_expression
 
@@ -45,7 +46,7 @@ def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], .
         tree = parse_expression(condition.sql, condition.sql)
     except SqlError:
         return ()
-    sides = [(part.this, part.expression) for part in conjuncts(tree) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
+    sides = [(part.this, part.expression) for part in anded(tree) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
     found = [(_attribute(one, labels), _attribute(other, labels)) for one, other in sides]
     return tuple((one, other) for one, other in found if one and other and same_family(one.type, other.type))
 

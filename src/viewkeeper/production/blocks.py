@@ -13,6 +13,7 @@ from sqlglot import exp
 from viewkeeper.algebra.types import spelled
 from viewkeeper.errors import NotMaintainable
 from viewkeeper.plan.relations import Kept, Known, Unkept
+from viewkeeper.sql.conditions import anded
 from viewkeeper.sql.dialect import COMPARISONS, parse, place_in, render
 
 
@@ -103,7 +104,8 @@ class _Reader:
         self._check_parts(select)
         conditions: list[str] = []
         nested: list[Nested] = []
-        for conjunct in [*self._conjuncts(select.args.get("where")), *self._joined(select)]:
+        where = select.args.get("where")
+        for conjunct in [*(anded(where.this) if where is not None else ()), *self._joined(select)]:
             found = self._nested(conjunct)
             if found is not None:
                 nested.append(found)
@@ -175,18 +177,8 @@ class _Reader:
             strange = any(join.args.get(part) for part in ("side", "using", "method"))
             if strange or join.kind not in ("", "INNER", "CROSS"):
                 self.refuse("a join other than INNER or CROSS with ON", join, "--target postgres takes it")
-            yield from self._conjuncts(join.args.get("on"))
-
-    def _conjuncts(self, node: exp.Expr | None) -> Iterator[exp.Expr]:
-        if node is None:
-            return
-        if isinstance(node, (exp.Where, exp.Paren)):
-            yield from self._conjuncts(node.this)
-        elif isinstance(node, exp.And):
-            yield from self._conjuncts(node.left)
-            yield from self._conjuncts(node.right)
-        else:
-            yield node
+            if join.args.get("on") is not None:
+                yield from anded(join.args["on"])
 
     def _plain(self, conjunct: exp.Expr) -> str:
         if any(isinstance(part, (exp.Select, exp.Or)) for part in conjunct.walk()):

@@ -5,12 +5,23 @@ from __future__ import annotations
 from sqlglot import exp
 
 
+def anded(node: exp.Expr) -> list[exp.Expr]:
+    """The conditions that AND puts together, in their order."""
+    found, waiting = [], [node]
+    while waiting:
+        part = unwrapped(waiting.pop())
+        if isinstance(part, exp.And):
+            waiting += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
+
+
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The conditions that must all be true. NOT (a OR b) is taken apart, and what all branches of an OR share."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = unwrapped(node)
     if isinstance(node, exp.And):
-        return [*conjuncts(node.left), *conjuncts(node.right)]
+        return [found for part in anded(node) for found in conjuncts(part)]
     if isinstance(node, exp.Not):
         inside = unwrapped(node.this)
         if isinstance(inside, exp.Not):

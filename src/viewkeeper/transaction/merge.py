@@ -20,6 +20,8 @@ from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as sql
+from viewkeeper.sql.conditions import anded
+from viewkeeper.sql.equations import same_family
 from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import net_frame
@@ -81,21 +83,15 @@ def _source(tx: Transaction, relation: Relation, statement: sql.Merge, whole: st
 def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
     """Keys of the target taken from the source, if the condition equates columns of the two."""
     pairs: dict[str, str] = {}
-    todo = [parse_expression(statement.on, statement.on)]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, exp.Paren):
-            todo.append(node.this)
-        elif isinstance(node, exp.And):
-            todo += [node.left, node.right]
-        elif isinstance(node, exp.EQ):
+    for node in anded(parse_expression(statement.on, statement.on)):
+        if isinstance(node, exp.EQ):
             sides = [side for side in (node.left, node.right) if isinstance(side, exp.Column)]
             sides = [side for side in sides if not side.args.get("db")]  # not a field of a struct
             own = [side for side in sides if side.table.lower() == statement.alias.lower()]
             other = [side for side in sides if side.table.lower() == statement.source_alias.lower()]
             if len(own) == 1 and len(other) == 1:
                 target, given = relation.schema.find(own[0].name), schema.find(other[0].name)
-                if target and given and _same_kind(target, given):
+                if target and given and same_family(target.type, given.type):
                     pairs[target.name] = given.name
     if not pairs:
         return None
@@ -105,10 +101,6 @@ def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Tab
     except TypeMismatch:
         return None  # a source value that no target value can equal; the join will see to it
     return Keys(consolidate(signed(canonical(table, wanted), 1)).drop_columns([WEIGHT]), wanted)
-
-
-def _same_kind(target: Column, given: Column) -> bool:
-    return target.type == given.type or (target.type.is_integer and given.type.is_integer)
 
 
 def _branch(
