@@ -311,7 +311,9 @@ REFUSED = {
     "SELECT res_id FROM res ORDER BY res_id LIMIT 3": "it has ORDER BY",
     "SELECT res_id FROM res LEFT JOIN flight ON res.flight_id = flight.flight_id": "it has a join other than INNER",
     "SELECT res_id FROM res WHERE seat = 'a' OR seat = 'b'": "it has OR, or a subquery in this place",
-    "SELECT res_id FROM res WHERE flight_id NOT IN (SELECT flight_id FROM flight)": "it has NOT IN",
+    "SELECT psgr_id FROM psgr WHERE meal NOT IN (SELECT seat FROM res)": "it has NOT IN",
+    "SELECT res_id FROM res WHERE seat NOT IN (SELECT meal FROM psgr)": "it has NOT IN",
+    "SELECT res_id FROM res WHERE flight_id <> ALL (SELECT flight_id FROM flight)": "it has a comparison with ALL",
     "SELECT r.res_id FROM (SELECT res_id FROM res) r": "it has a subquery in FROM",
     "SELECT res_id FROM res WHERE EXISTS (SELECT psgr_id + 1 FROM psgr)": "it has a computed column",
     "SELECT res_id FROM res UNION SELECT psgr_id FROM psgr LIMIT 3": "it has LIMIT",
@@ -379,6 +381,21 @@ def test_a_table_that_counts_for_and_against() -> None:
     assert list(found) == ["rematerialize-last", *deleting, *inserting]
     for name in deleting:
         assert found[name].endswith("precedes " + ",\n         ".join(inserting))
+
+
+def test_not_in_without_nulls_is_like_not_exists() -> None:
+    found = rules("bad_flight", "SELECT res_id FROM res WHERE flight_id NOT IN (SELECT flight_id FROM flight)")
+    assert set(found) == set(rules("bad_flight"))
+    assert same(
+        found["del-flight-bad_flight"],
+        """create rule del-flight-bad_flight
+           when deleted from flight
+           then insert into bad_flight
+             (select res_id from res
+              where flight_id in (select flight_id from deleted flight)
+              and not flight_id in (select flight_id from flight)
+              and res_id not in inserted bad_flight)""",
+    )
 
 
 def test_any_is_positive_whatever_the_comparison() -> None:

@@ -106,7 +106,7 @@ class _Reader:
         nested: list[Nested] = []
         where = select.args.get("where")
         for conjunct in [*(anded(where.this) if where is not None else ()), *self._joined(select)]:
-            found = self._nested(conjunct)
+            found = self._nested(conjunct, select)
             if found is not None:
                 nested.append(found)
             else:
@@ -187,7 +187,7 @@ class _Reader:
             return f"{render(conjunct.this.this)} IS NOT {render(conjunct.this.expression)}"
         return render(conjunct)
 
-    def _nested(self, conjunct: exp.Expr) -> Nested | None:
+    def _nested(self, conjunct: exp.Expr, select: exp.Select) -> Nested | None:
         negated = False
         while isinstance(conjunct, (exp.Not, exp.Paren)):
             negated ^= isinstance(conjunct, exp.Not)
@@ -195,17 +195,36 @@ class _Reader:
         if isinstance(conjunct, exp.Exists):
             return self._subquery(conjunct.this, negated, "exists")
         if isinstance(conjunct, exp.In) and conjunct.args.get("query") is not None:
-            if negated:
-                self.refuse(
-                    "NOT IN, which NULLs make unknown", conjunct, "write NOT EXISTS (... WHERE one = the other) instead"
-                )
-            return self._subquery(conjunct.args["query"], False, f"{render(conjunct.this)} in")
+            inner = conjunct.args["query"].unnest()
+            items = inner.expressions if isinstance(inner, exp.Select) else []
+            if negated and not (
+                self._never_null(conjunct.this, select) and all(self._never_null(i, inner) for i in items)
+            ):
+                instead = "declare both sides NOT NULL, or write NOT EXISTS (... WHERE one = the other)"
+                self.refuse("NOT IN, which NULLs make unknown", conjunct, instead)
+            return self._subquery(inner, negated, f"{render(conjunct.this)} in")
+        if isinstance(conjunct, exp.Binary) and isinstance(conjunct.expression, exp.All):
+            self.refuse("a comparison with ALL", conjunct, "write NOT EXISTS (... WHERE ...) instead")
         if isinstance(conjunct, exp.Binary) and isinstance(conjunct.expression, exp.Any):
             word = COMPARISONS.get(type(conjunct))
             if negated or word is None:
                 self.refuse("this comparison with ANY", conjunct, "use = < <= > >= or <>, without NOT")
             return self._subquery(conjunct.expression.this, False, f"{render(conjunct.this)} {word} any")
         return None
+
+    def _never_null(self, value: exp.Expr, select: exp.Select) -> bool:
+        """Whether something is a column that one table of a SELECT has, and that is declared NOT NULL there."""
+        column = value.unalias()
+        if not isinstance(column, exp.Column):
+            return False
+        found = []
+        for table in self._tables(select):
+            relation = self.known.find(table.name)
+            schema = relation.schema if isinstance(relation, Kept) and not relation.is_view else None
+            named = not column.table or column.table.lower() == (table.alias or table.name).lower()
+            if named and schema is not None and schema.find(column.name) is not None:
+                found.append(schema.column(column.name))
+        return len(found) == 1 and not found[0].nullable
 
     def _subquery(self, node: exp.Expr, negated: bool, before: str) -> Nested:
         while isinstance(node, (exp.Subquery, exp.Paren)):
