@@ -23,6 +23,9 @@ class Attribute:
     type: Type
     nullable: bool = True
 
+    def __hash__(self) -> int:
+        return self.number
+
     @property
     def label(self) -> str:
         """Its column name in engine text."""

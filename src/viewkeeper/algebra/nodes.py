@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from viewkeeper.algebra.expressions import Attribute, Expression, Numbers
@@ -120,7 +121,7 @@ class Project(_Unary):
 
     columns: tuple[tuple[Attribute, Expression], ...]
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Attribute, ...]:
         """The computed columns."""
         return tuple(attribute for attribute, _ in self.columns)
@@ -151,7 +152,7 @@ class Join(Node):
         """The joined expressions."""
         return self.inputs_
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Attribute, ...]:
         """All columns, input by input."""
         return tuple(attribute for part in self.inputs_ for attribute in part.outputs)
@@ -181,7 +182,7 @@ class Outer(_Binary):
     padded: tuple[tuple[Attribute, Attribute], ...]
     full: bool = False
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Attribute, ...]:
         """Left columns, then right columns; those that can be missing under new attributes."""
         renamed = {inner: outer for outer, inner in self.padded}
@@ -271,7 +272,7 @@ class Aggregate(_Unary):
     calls: tuple[Call, ...]
     whole: bool = False
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Attribute, ...]:
         """The groups, then the aggregates."""
         return (*self.groups, *(call.output for call in self.calls))
