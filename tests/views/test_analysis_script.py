@@ -96,6 +96,12 @@ def test_what_is_kept_beside_the_view_and_read_as_a_whole() -> None:
     assert (work.effort.name, [str(one) for one in work.readings]) == ("WHOLE", ["all of what is kept beside the view"])
 
 
+def test_the_value_of_an_aggregate_is_one_row() -> None:
+    query = "SELECT id, g FROM t WHERE x > (SELECT avg(j) FROM s)"
+    work = analysed(query).of(verdict(query, "t"), "insert")
+    assert (work.effort.name, work.readings) == ("LINEAR", ())
+
+
 # suggestions -------------------------------------------------------------------------------------
 
 
