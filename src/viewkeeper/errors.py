@@ -31,9 +31,8 @@ class Place:
     def __str__(self) -> str:
         lines = self.text.split("\n")
         source = lines[self.line - 1] if self.line <= len(lines) else ""
-        room = max(1, len(source) - self.column + 1)
         before = "".join(" " * _width(letter) for letter in source[: self.column - 1])
-        marked = source[self.column - 1 : self.column - 1 + min(self.length, room)]
+        marked = source[self.column - 1 : self.column - 1 + self.length]
         mark = before + "^" * max(1, sum(_width(letter) for letter in marked))
         source = source.replace("\t", " " * _TAB)
         return f"line {self.line}, column {self.column}:\n  {source}\n  {mark}"

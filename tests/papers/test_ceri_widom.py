@@ -368,6 +368,13 @@ def test_all_columns() -> None:
     assert "(select *\n" in found["ins-ff-v"]
 
 
+def test_a_table_with_an_odd_name() -> None:
+    script = "CREATE TABLE `odd name` (k INT PRIMARY KEY, `a b` INT NOT NULL); CREATE MATERIALIZED VIEW v AS "
+    inserted = next(r for r in derive_script(f"{script} SELECT * FROM `odd name`") if r.name == "ins-`odd name`-v")
+    assert "from inserted `odd name`" in str(inserted)
+    assert "<k,`a b`> not in inserted v" in str(inserted)
+
+
 def test_a_table_that_counts_for_and_against() -> None:
     query = (
         "SELECT a.res_id FROM res a WHERE NOT EXISTS "

@@ -312,7 +312,7 @@ def analyse_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, 
         replaces = isinstance(parsed, statements.CreateView) and parsed.or_replace
         if there is not None and not (replaces and (isinstance(there, Unkept) or there.is_view)):
             place = Place.at(statement.text, statement.start, statement.end - statement.start)
-            raise SqlError(f"there are two relations named '{parsed.name}'", place=place, hint="take another name")
+            raise known.taken(parsed.name, place)
         if isinstance(parsed, statements.CreateTable):
             assert parsed.schema is not None
             known.add(Kept(parsed.name, parsed.schema, is_view=False))
@@ -326,6 +326,11 @@ def analyse_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, 
             known.add(Kept(parsed.name, analysis.schema, is_view=True))
         else:
             known.add(Unkept(parsed.name, parsed.query, whole, analysis.columns))
+
+
+def no_stored_view() -> SqlError:
+    """What to say of a script that no rules can be made for."""
+    return SqlError("there is no materialized view in it", hint="write CREATE MATERIALIZED VIEW ... AS SELECT ...")
 
 
 def definitions(text: str) -> Iterator[tuple[Statement, statements.CreateTable | statements.CreateView]]:

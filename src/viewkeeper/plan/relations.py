@@ -11,7 +11,7 @@ from sqlglot import exp
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Key, Schema
 from viewkeeper.analysis.references import Nesting, Reference
-from viewkeeper.errors import NotFound, Place
+from viewkeeper.errors import NotFound, Place, SqlError
 from viewkeeper.sql.catalog import Query, Stored, Virtual
 from viewkeeper.sql.declared import DeclaredTyper
 from viewkeeper.sql.dialect import place_in
@@ -61,6 +61,10 @@ class Known:
         names = sorted([kept.name for kept in self.stored.values()] + [view.name for view in self.virtual.values()])
         hint = f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well"
         return NotFound(f"there is no table or view named '{name}'", place=place, hint=hint)
+
+    def taken(self, name: str, place: Place) -> SqlError:
+        """What to say of a name that is given to a second relation."""
+        return SqlError(f"there are two relations named '{name}'", place=place, hint="take another name")
 
     def with_key(self, name: str, columns: Sequence[str]) -> Known:
         """The same with one more key, whose columns cannot be NULL."""

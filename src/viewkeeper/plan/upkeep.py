@@ -73,9 +73,7 @@ class _Upkeep:
         self.operation = operation
         self.changed = {reference}
         self.grown = self.changed if operation == "insert" else set[str]()
-        self.kept = {part.scan.relation: part.scan.name for part in parts.auxiliaries}
-        aggregates = [(part.scan.relation, part.node) for part in parts.auxiliaries]
-        self.single = {name for name, node in aggregates if isinstance(node, n.Aggregate) and not node.groups}
+        self.kept = {part.scan.relation: part.node for part in parts.auxiliaries}
         self.effort = Effort.NOTHING
         self.readings: list[Reading] = []
         self.remarks: list[str] = []
@@ -124,10 +122,10 @@ class _Upkeep:
 
     def _note(self, readings: Iterator[tuple[n.Scan, tuple[str, ...]]]) -> None:
         for scan, columns in readings:
-            kept = scan.relation in self.kept
-            if (kept and columns) or scan.relation in self.single:
+            kept = self.kept.get(scan.relation)
+            if kept is not None and (columns or (isinstance(kept, n.Aggregate) and not kept.groups)):
                 continue  # what is kept beside the view is laid out for it, or one row
-            name = "what is kept beside the view" if kept else scan.name
+            name = "what is kept beside the view" if kept is not None else scan.name
             self.readings.append(Reading(scan.relation, name, columns))
             self._needs(Effort.BOUND if columns else Effort.WHOLE)
 

@@ -33,6 +33,7 @@ from viewkeeper.postgres.types import (
     spelled,
     string,
 )
+from viewkeeper.sql.conditions import put_together
 from viewkeeper.sql.dialect import COMPARISONS
 
 ROW, GROUP, WINDOW = "row", "group", "window"
@@ -176,16 +177,8 @@ class Scalars:
     # logic and comparison --------------------------------------------------------------------------
 
     def _connective(self, node: exp.Connector) -> Term:
-        word = "AND" if isinstance(node, exp.And) else "OR"
-        terms: list[str] = []
-        waiting: list[exp.Expr] = [node]
-        while waiting:
-            part = waiting.pop()
-            if type(part) is type(node):
-                waiting += [part.expression, part.this]
-            else:
-                terms.append(self._truth(part))
-        return Term(f"({f' {word} '.join(terms)})", BOOLEAN)
+        kind, word = (exp.And, "AND") if isinstance(node, exp.And) else (exp.Or, "OR")
+        return Term(f"({f' {word} '.join(self._truth(part) for part in put_together(node, kind))})", BOOLEAN)
 
     def _not(self, node: exp.Not) -> Term:
         return Term(f"(NOT {self._truth(node.this)})", BOOLEAN)

@@ -8,7 +8,7 @@ from textwrap import indent
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.delta.compile import differentiate
-from viewkeeper.errors import SqlError
+from viewkeeper.plan.advice import no_stored_view
 from viewkeeper.postgres.narrowing import narrowed
 from viewkeeper.postgres.printing import LOG_WEIGHT, log_of, never_null, printed
 from viewkeeper.postgres.scalars import ONE
@@ -85,7 +85,7 @@ def postgres_script(text: str) -> str:
     """The script for the views of a file of CREATE TABLE and CREATE [MATERIALIZED] VIEW statements."""
     file = read_file(text)
     if not file.views:
-        raise SqlError("there is no materialized view in it", hint="write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+        raise no_stored_view()
     tables = [name for name in file.tables if any(name in view.sources for view in file.views)]
     kept = [part for view in file.views for part in _view_parts(file, view)]
     parts = [
@@ -136,13 +136,17 @@ DECLARE
   wrong text;
 BEGIN
   SELECT string_agg(CASE
-      WHEN "column" IS NULL AND relpersistence <> 'p' THEN format('%s is temporary or unlogged', "table")
-      WHEN "column" IS NULL AND row_security_active(pg_class.oid) THEN format('%s hides rows by its policies', "table")
-      WHEN "column" IS NULL THEN format('%s is partitioned, inherits, is inherited from or is no table', "table")
+      WHEN "column" IS NULL THEN CASE
+        WHEN relpersistence <> 'p' THEN format('%s is temporary or unlogged', "table")
+        WHEN row_security_active(pg_class.oid) THEN format('%s hides rows by its policies', "table")
+        WHEN relkind <> 'r' OR relispartition OR relhassubclass
+          OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = pg_class.oid)
+          THEN format('%s is partitioned, inherits, is inherited from or is no table', "table")
+      END
       WHEN actual IS NULL THEN format('%s has no column %I', "table", "column")
       WHEN actual <> kind THEN format('%s.%I is %s, not %s', "table", "column", actual, kind)
       WHEN required AND NOT attnotnull THEN format('%s.%I is not NOT NULL', "table", "column")
-      ELSE format('%s.%I has a collation that is not deterministic', "table", "column")
+      WHEN NOT collisdeterministic THEN format('%s.%I has a collation that is not deterministic', "table", "column")
     END, '; ' ORDER BY "table", "column") INTO wrong
   FROM (VALUES
     {rows}
@@ -152,10 +156,7 @@ BEGIN
   LEFT JOIN pg_collation ON pg_collation.oid = attcollation
   CROSS JOIN LATERAL (
     SELECT regexp_replace(format_type(atttypid, atttypmod), '^character varying(\\([0-9]+\\))?$', 'text')
-  ) AS formatted (actual)
-  WHERE CASE WHEN "column" IS NULL THEN relkind <> 'r' OR relispartition OR relhassubclass OR relpersistence <> 'p'
-      OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = pg_class.oid) OR row_security_active(pg_class.oid)
-    ELSE actual IS DISTINCT FROM kind OR (required AND NOT attnotnull) OR NOT coalesce(collisdeterministic, true) END;
+  ) AS formatted (actual);
   IF wrong IS NOT NULL THEN
     RAISE EXCEPTION 'these rules were made for other tables: %', wrong;
   END IF;

@@ -132,7 +132,7 @@ def _columns(view: View) -> Iterator[Column]:
 def _check_names(statement: Statement, name: str, columns: Iterable[str], known: Known) -> None:
     place = Place.at(statement.text, statement.start, statement.end - statement.start)
     if known.find(name) is not None:
-        raise SqlError(f"there are two relations named '{name}'", place=place)
+        raise known.taken(name, place)
     seen: set[str] = set()
     for called in (name, *columns):
         if "$vk$" in called.lower() or any(ord(letter) < 32 for letter in called) or breaks_lines(called):

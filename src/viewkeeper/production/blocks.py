@@ -10,9 +10,10 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import spelled
 from viewkeeper.errors import NotMaintainable
-from viewkeeper.plan.relations import Kept, Known, Unkept
+from viewkeeper.plan.relations import Known, Unkept
 from viewkeeper.sql.conditions import anded
 from viewkeeper.sql.dialect import COMPARISONS, parse, place_in, render
 
@@ -24,6 +25,17 @@ class Table:
     name: str
     alias: str
     start: int
+    schema: Schema
+
+    @property
+    def called(self) -> str:
+        """What its columns are qualified by."""
+        return self.alias or self.name
+
+    @property
+    def text(self) -> str:
+        """Its name, as it is printed."""
+        return spelled(self.name)
 
 
 @dataclass(frozen=True)
@@ -134,22 +146,17 @@ class _Reader:
             yield exp.Star()
         elif star:
             for table in tables:
-                name = table.alias or table.name
-                if isinstance(column, exp.Star) or column.text("table").lower() == name.lower():
-                    qualifier = name if len(tables) > 1 else None
-                    yield from (exp.column(found, table=qualifier) for found in self._names(table))
+                if isinstance(column, exp.Star) or column.text("table").lower() == table.called.lower():
+                    qualifier = table.called if len(tables) > 1 else None
+                    yield from (exp.column(found, table=qualifier) for found in table.schema.names)
         elif isinstance(column, exp.Column):
             yield column
         else:
             self.refuse("a computed column", item, "--target postgres takes it")
 
-    def _names(self, table: Table) -> list[str]:
-        relation = self.known.find(table.name)
-        return relation.schema.names if isinstance(relation, Kept) else []
-
     def _alone(self, column: exp.Expr, tables: Sequence[Table]) -> str:
         """A column without its table, if no other one has a column of that name."""
-        named = [t for t in tables if column.name.lower() in [name.lower() for name in self._names(t)]]
+        named = [table for table in tables if table.schema.find(column.name) is not None]
         return spelled(column.name) if isinstance(column, exp.Column) and len(named) == 1 else render(column)
 
     def _tables(self, select: exp.Select) -> tuple[Table, ...]:
@@ -168,8 +175,8 @@ class _Reader:
         relation = self.known.find(part.name)
         if isinstance(relation, Unkept):
             self.refuse(f"{relation.name}, a view that is not stored", part, "write CREATE MATERIALIZED VIEW for it")
-        name = relation.name if relation is not None else part.name
-        return Table(spelled(name), part.alias, int(part.this.meta["start"]))
+        assert relation is not None, "the analysis has found it before"
+        return Table(relation.name, part.alias, int(part.this.meta["start"]), relation.schema)
 
     def _joined(self, select: exp.Select) -> Iterator[exp.Expr]:
         """The conditions of inner joins, which mean the same in WHERE."""
@@ -217,13 +224,8 @@ class _Reader:
         column = value.unalias()
         if not isinstance(column, exp.Column):
             return False
-        found = []
-        for table in self._tables(select):
-            relation = self.known.find(table.name)
-            schema = relation.schema if isinstance(relation, Kept) and not relation.is_view else None
-            named = not column.table or column.table.lower() == (table.alias or table.name).lower()
-            if named and schema is not None and schema.find(column.name) is not None:
-                found.append(schema.column(column.name))
+        tables = [t for t in self._tables(select) if not column.table or column.table.lower() == t.called.lower()]
+        found = [there for table in tables if (there := table.schema.find(column.name)) is not None]
         return len(found) == 1 and not found[0].nullable
 
     def _subquery(self, node: exp.Expr, negated: bool, before: str) -> Nested:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from viewkeeper.algebra.types import spelled
 from viewkeeper.analysis.references import Nesting, Verdict
 from viewkeeper.errors import NotMaintainable, SqlError
-from viewkeeper.plan.advice import Analysis, analyse, analyse_each
+from viewkeeper.plan.advice import Analysis, analyse, analyse_each, no_stored_view
 from viewkeeper.plan.relations import Known
 from viewkeeper.production.blocks import Block, Nested, Table, ViewText, read_view
 
@@ -112,7 +112,7 @@ class _Maker:
         safe = verdict.is_safe
         found = [self._insert("ins", INSERTED, table, "inserted", checked=not safe)]
         if not safe:
-            return found, [f"{DELETED} {table.name}", f"{UPDATED} {table.name}"]
+            return found, [f"{DELETED} {table.text}", f"{UPDATED} {table.text}"]
         found.append(self._delete("del", DELETED, table, "deleted"))
         found.append(self._delete("old-upd", UPDATED, table, "old updated"))
         found.append(self._insert("new-upd", UPDATED, table, "new updated", checked=False))
@@ -124,13 +124,13 @@ class _Maker:
         if verdict.is_safe_for_insertions:
             found.append(self._taken("ins", INSERTED, table, nested, "inserted"))
         else:
-            anew.append(f"{INSERTED} {table.name}")
+            anew.append(f"{INSERTED} {table.text}")
         found.append(self._given("del", DELETED, table, nested, "deleted", checked=not verdict.is_safe))
         if verdict.is_safe:
             found.append(self._given("old-upd", UPDATED, table, nested, "old updated", checked=False))
             found.append(self._taken("new-upd", UPDATED, table, nested, "new updated"))
         else:
-            anew.append(f"{UPDATED} {table.name}")
+            anew.append(f"{UPDATED} {table.text}")
         return found, anew
 
     # actions -------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class _Maker:
             for other in self.others:
                 select.conditions.append([f"{row} in", *_brackets(self._all(other))])
         statement = (f"insert into {self.view.name}", *_brackets(select.lines()))
-        return Rule(f"{prefix}-{table.name}-{self.view.name}", (f"{trigger} {table.name}",), INSERT, (statement,))
+        return Rule(f"{prefix}-{table.text}-{self.view.name}", (f"{trigger} {table.text}",), INSERT, (statement,))
 
     def _deleting(self, prefix: str, trigger: str, table: Table, select: _Select) -> Rule:
         more: list[str] = []
@@ -173,7 +173,7 @@ class _Maker:
             for other in self.others:
                 more += [f"and {row} not in", *_brackets(self._all(other))]
         statement = (f"delete from {self.view.name}", f"where {row} in", *_brackets(select.lines()), *more)
-        return Rule(f"{prefix}-{table.name}-{self.view.name}", (f"{trigger} {table.name}",), DELETE, (statement,))
+        return Rule(f"{prefix}-{table.text}-{self.view.name}", (f"{trigger} {table.text}",), DELETE, (statement,))
 
     # text ----------------------------------------------------------------------------------------
 
@@ -189,11 +189,11 @@ class _Maker:
         """
 
         def named(one: Table) -> str:
-            return f"{word} {one.name}{_alias(one)}" if one == table else _named(one, state)
+            return f"{word} {one.text}{_alias(one)}" if one == table else _named(one, state)
 
         def nested_named(one: Table) -> str:
             assert turned is not None
-            return f"{word} {one.name}{_alias(one)}" if one == table else _named(one, turned[2])
+            return f"{word} {one.text}{_alias(one)}" if one == table else _named(one, turned[2])
 
         distinct = "distinct " if block.distinct else ""
         lines = [f"select {distinct}{', '.join(block.columns)}", f"from {', '.join(map(named, block.tables))}"]
@@ -229,7 +229,7 @@ def _conjunct(nested: Nested, named: Callable[[Table], str]) -> list[str]:
 
 
 def _named(table: Table, state: str) -> str:
-    return f"{state}{table.name}{_alias(table)}"
+    return f"{state}{table.text}{_alias(table)}"
 
 
 def _row(names: Sequence[str]) -> str:
@@ -282,7 +282,7 @@ def derive_script(text: str, rematerialized: Collection[str] = ()) -> list[Rule]
             view = read_view(analysis.name, analysis.columns, analysis.query, whole, known)
             found += derive(view, known, rematerialized)
     if not found:
-        raise SqlError("there is no materialized view in it", hint="write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+        raise no_stored_view()
     triggers = {trigger for rule in found for trigger in rule.triggers}
     for asked in rematerialized:
         if _normal(asked) not in map(_normal, triggers):

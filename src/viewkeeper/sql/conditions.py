@@ -7,10 +7,15 @@ from sqlglot import exp
 
 def anded(node: exp.Expr) -> list[exp.Expr]:
     """The conditions that AND puts together, in their order."""
+    return put_together(node, exp.And)
+
+
+def put_together(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
+    """The conditions that one kind of connective puts together, in their order."""
     found, waiting = [], [node]
     while waiting:
         part = unwrapped(waiting.pop())
-        if isinstance(part, exp.And):
+        if isinstance(part, kind):
             waiting += [part.right, part.left]
         else:
             found.append(part)
@@ -40,16 +45,9 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _branches(node: exp.Expr) -> list[exp.Expr]:
-    node = unwrapped(node)
-    if isinstance(node, exp.Or):
-        return [*_branches(node.left), *_branches(node.right)]
-    return [node]
-
-
 def _factored(node: exp.Or) -> list[exp.Expr]:
     """(a AND b) OR (a AND c) is a AND (b OR c): a join condition that all branches repeat can be used."""
-    branches = [conjuncts(branch) for branch in _branches(node)]
+    branches = [conjuncts(branch) for branch in put_together(node, exp.Or)]
     shared = [one for one in branches[0] if all(one in other for other in branches[1:])]
     if not shared:
         return [node]
