@@ -61,8 +61,16 @@ class Oracle:
 
 
 def transpiled(text: str) -> str:
-    """Spark's text in DuckDB's words."""
-    return sqlglot.transpile(text, read="spark", write="duckdb")[0]
+    """Spark's text in DuckDB's words, which has neither keys before GROUPING SETS nor WITH ROLLUP and WITH CUBE."""
+    tree = sqlglot.parse_one(text, read="spark")
+    for group in tree.find_all(sqlglot.exp.Group):
+        if group.args.get("grouping_sets"):
+            group.set("expressions", [])
+        for word, kind in (("rollup", sqlglot.exp.Rollup), ("cube", sqlglot.exp.Cube)):
+            if group.args.get(word):
+                group.set("expressions", [kind(expressions=group.expressions)])
+                group.set(word, None)
+    return tree.sql(dialect="duckdb")
 
 
 def plain(value: Any) -> Any:
@@ -88,8 +96,11 @@ def bag(rows: Iterable[Iterable[Any]]) -> Bag:
 
 
 def weights(change: Mapping[Row, int]) -> dict[Row, int]:
-    """A change with plain values."""
-    return {tuple(plain(value) for value in row): weight for row, weight in change.items()}
+    """A change with plain values; rows of floats that are the same then count together, and cancel."""
+    found: dict[Row, list[int]] = {}
+    for row, weight in change.items():
+        found.setdefault(tuple(plain(value) for value in row), []).append(weight)
+    return {row: sum(parts) for row, parts in found.items() if len(parts) == 1 or sum(parts)}
 
 
 def difference(new: Mapping[Row, int], old: Mapping[Row, int]) -> dict[Row, int]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from viewkeeper.algebra.types import parse_type
 from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE
+from viewkeeper.store.functions import users_of
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
 
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
-    """The relations by name: kind, columns, files, stored rows, bytes and options; auxiliary ones if asked for."""
+    """The relations by name: kind, columns, files, stored rows, bytes, options and the epoch since which one is stale.
+
+    Auxiliary relations are listed if asked for.
+    """
     listed = [relation for relation in state.alive() if hidden or relation.kind != AUXILIARY]
     return [
         {
@@ -28,6 +33,7 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
             "stored_rows": sum(file.rows for file in relation.files),
             "bytes": sum(file.size for file in relation.files),
             "options": {} if relation.definition is None else relation.definition.options,
+            "stale_since": None if relation.definition is None else relation.definition.suspended or None,
         }
         for relation in sorted(listed, key=lambda relation: relation.name.lower())
     ]
@@ -55,6 +61,28 @@ def show_views(state: State) -> pa.Table:
     rows = [row for row in listing(state) if row["kind"] != KIND_WORDS[TABLE]]
     options = [options_text(row["options"]) for row in rows]
     return _named(rows).append_column("options", pa.array(options, pa.string()))
+
+
+def show_functions(state: State, here: Mapping[str, str]) -> pa.Table:
+    """The rows of SHOW FUNCTIONS: what the database knows by its place, and what this process alone has (`here`)."""
+    names = sorted({*state.functions, *here})
+    known = [state.functions.get(name) for name in names]
+    return pa.table(
+        {
+            "name": pa.array(
+                [name if found is None else found.name for name, found in zip(names, known, strict=True)], pa.string()
+            ),
+            "place": pa.array([None if found is None else found.target for found in known], pa.string()),
+            "returns": pa.array(
+                [
+                    str(parse_type(here[name] if found is None else found.returns))
+                    for name, found in zip(names, known, strict=True)
+                ],
+                pa.string(),
+            ),
+            "used_by": pa.array([", ".join(users_of(state.alive(), name)) for name in names], pa.string()),
+        }
+    )
 
 
 def _named(rows: list[dict[str, Any]]) -> pa.Table:
@@ -87,7 +115,10 @@ def describe(relation: Relation) -> pa.Table:
 
 
 def certificate(verified: Certificate) -> pa.Table:
-    """The rows of VERIFY: one per view; `difference` lists rows that differ, and is NULL where none does."""
+    """The rows of VERIFY: one per view; `difference` lists rows that differ, and is NULL where none does.
+
+    `engine` is the one that recomputed the view, `computed` what it ran for that.
+    """
     views = verified.views
     differences = [None if view.equal else str(view).split("\n", 1)[1] for view in views]
     return pa.table(
@@ -98,6 +129,8 @@ def certificate(verified: Certificate) -> pa.Table:
             "rows": pa.array([view.rows for view in views], pa.int64()),
             "checksum": pa.array([view.checksum for view in views], pa.string()),
             "difference": pa.array(differences, pa.string()),
+            "engine": pa.array([view.engine for view in views], pa.string()),
+            "computed": pa.array([view.computed for view in views], pa.string()),
         }
     )
 
@@ -123,7 +156,12 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[st
     told = [f"created {body['name']}" for body in entry.get("created", ()) if body["id"] not in hidden]
     told += [f"redefined {names.get(key, key)}" for key in entry.get("defined", ()) if key not in hidden]
     told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ()) if key not in hidden]
+    told += [
+        f"dropped the function {key}" if body is None else f"declared the function {body['name']}"
+        for key, body in entry.get("functions", {}).items()
+    ]
     told += [f"refreshed {names.get(key, key)}" for key in entry.get("refreshed", ()) if key not in hidden]
+    told += [f"suspended {names.get(key, key)}" for key in entry.get("suspended", ()) if key not in hidden]
     for key, files in entry.get("files", {}).items():
         if key not in hidden:
             rows = sum(file["rows"] for file in files)

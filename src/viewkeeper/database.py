@@ -16,8 +16,10 @@ import pyarrow as pa
 from viewkeeper import catalogue
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.datalog.questions import question
-from viewkeeper.engine import Settings, open_engine
+from viewkeeper.engine import Limits, Settings, open_engine
+from viewkeeper.engine.python_functions import load_function
 from viewkeeper.errors import (
+    AlreadyExists,
     Conflict,
     EngineError,
     NotFound,
@@ -33,6 +35,7 @@ from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW
+from viewkeeper.store.functions import Function
 from viewkeeper.store.state import Relation
 from viewkeeper.store.storage import Storage, open_storage
 from viewkeeper.store.store import LOCK, Store, create_database, find_state
@@ -43,6 +46,7 @@ from viewkeeper.transaction.known import known_relations
 from viewkeeper.transaction.queries import select_frame_at
 from viewkeeper.transaction.reach import explain_select
 from viewkeeper.transaction.result import Result
+from viewkeeper.transaction.suspension import remarks_on_query, stale_remarks
 from viewkeeper.transaction.transaction import no_such_table
 from viewkeeper.transaction.verification import Certificate, verify
 from viewkeeper.view import View
@@ -63,12 +67,16 @@ def connect(
     keep: str = KEEP,
     durability: str = "full",
     time_zone: str = "UTC",
+    statement_timeout: str | float | None = None,
+    max_rounds: int | None = None,
+    max_rows: int | None = None,
 ) -> Database:
     """Opens the database at a directory or object-store URL; creates it if it is not there.
 
     `engine`: "spark" (default; or $VIEWKEEPER_ENGINE), "sail", "sc://host:port" or a SparkSession. `keep`: how much
     history AS OF and feeds can read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave
-    the fsyncs out.
+    the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`: how
+    far a recursion may go. SQL's SET gives the last three other values.
     """
     if durability not in ("full", "process"):
         raise StorageError(f"there is no durability '{durability}'", hint="use 'full' or 'process'")
@@ -85,6 +93,7 @@ def connect(
         opened.settings = settings
         state = create_database(storage, settings, seconds(keep))
     opened.settings = state.settings
+    opened.limits = _limits(statement_timeout, max_rounds, max_rows)
     if opened.kind != state.settings.engine:
         print(
             f"viewkeeper: this database was made with the engine '{state.settings.engine}' and is opened with "
@@ -94,6 +103,17 @@ def connect(
     return Database(storage, Store(storage, opened, state))
 
 
+def _limits(statement_timeout: str | float | None, max_rounds: int | None, max_rows: int | None) -> Limits:
+    limits = Limits()
+    if statement_timeout is not None:
+        limits = limits.with_value("statement_timeout", seconds(statement_timeout))
+    for name, value in (("max_rounds", max_rounds), ("max_rows", max_rows)):
+        if value is not None and value < 1:
+            raise SqlError(f"{name} is a number from 1 on", hint=f"use for instance {name}=100_000")
+        limits = limits.with_value(name, value)
+    return limits
+
+
 class Database:
     """An open database. Use it in a `with` statement, or call close()."""
 
@@ -101,7 +121,7 @@ class Database:
         self._storage = storage
         self._open: Store | None = store
         self._local = threading.local()
-        if not store.engine.is_local:
+        if not store.engine.is_local and not store.lease.refused:
             self._probe(store)
 
     @staticmethod
@@ -146,7 +166,6 @@ class Database:
         if open_transaction is not None:
             open_transaction.rollback()
         store, self._open = self._open, None
-        store.storage.delete(item.path for item in store.storage.list(f"scratch/{store.lease.id}"))
         store.close()
 
     def __enter__(self) -> Database:
@@ -198,8 +217,7 @@ class Database:
         """
         relations = self._store.refresh().alive()
         schemas = {relation.name: relation.schema for relation in relations if relation.kind != AUXILIARY}
-        functions = {name: returns for name, (_, returns) in self._store.engine.functions.items()}
-        return self.sql(question(text, schemas, functions))
+        return self.sql(question(text, schemas, self._store.known_functions()))
 
     def script(self, text: str) -> Iterator[Result]:
         """Runs statements one after the other, each when its result is asked for."""
@@ -211,20 +229,29 @@ class Database:
         return self._current() is not None
 
     def _statement(self, statement: Statement) -> Result:
+        with self._store.engine.running():
+            return self._run(statement)
+
+    def _run(self, statement: Statement) -> Result:
         parsed = syntax.parse(statement)
         match parsed:
             case syntax.Control():
                 return self._control(parsed, statement)
             case syntax.Show():
                 return self._show(parsed)
+            case syntax.Set():
+                engine = self._store.engine
+                engine.limits = engine.limits.with_value(parsed.name, parsed.value)
+                return Result()
             case syntax.Describe():
-                return Result(table=catalogue.describe(self._find(parsed.name)))
+                return self._describe(self._find(parsed.name))
             case syntax.Explain():
                 return self._explain(parsed, statement.alone)
             case syntax.Analyze():
                 return explained(str(self.analyze(parsed.query, statement.alone)).splitlines())
             case syntax.Verify():
-                return Result(table=catalogue.certificate(self.verify(parsed.name)))
+                certificate = self.verify(parsed.name, engine=parsed.engine)
+                return Result(table=catalogue.certificate(certificate), remarks=certificate.remarks)
             case syntax.Select():
                 current = self._current()
                 if current is not None and parsed.epoch is None:
@@ -267,15 +294,26 @@ class Database:
         def frame() -> Any:
             return select_frame_at(store, state, epoch, parsed.query, text)
 
-        result = Result(frame=store.engine.surviving(frame), engine=store.engine, state=state, text=text, again=frame)
+        made = store.engine.surviving(frame)
+        remarks = remarks_on_query(state, epoch, parsed.query, text)
+        result = Result(frame=made, engine=store.engine, state=state, text=text, again=frame, remarks=remarks)
         store.use(result)
         return result
+
+    def _describe(self, relation: Relation) -> Result:
+        state = self._store.refresh()
+        return Result(table=catalogue.describe(relation), remarks=stale_remarks(state, [relation], state.epoch))
 
     def _show(self, show: syntax.Show) -> Result:
         if show.what == "COMMITS":
             return Result(table=catalogue.show_commits(self.history()))
         state = self._store.refresh()
-        return Result(table=catalogue.show_views(state) if show.what == "VIEWS" else catalogue.show_tables(state))
+        if show.what == "TABLES":
+            return Result(table=catalogue.show_tables(state))
+        if show.what == "FUNCTIONS":
+            return Result(table=catalogue.show_functions(state, self._store.known_functions()))
+        stale = [relation for relation in state.alive() if relation.kind == MATERIALIZED]
+        return Result(table=catalogue.show_views(state), remarks=stale_remarks(state, stale, state.epoch))
 
     def _explain(self, explain: syntax.Explain, text: str) -> Result:
         """EXPLAIN: one row per line."""
@@ -326,6 +364,10 @@ class Database:
                 raise
             return result
 
+        with self._store.engine.running():
+            return self._retried(attempt)
+
+    def _retried(self, attempt: Callable[[], Result]) -> Result:
         for tried in range(RETRIES):
             try:
                 if tried == 0:
@@ -371,10 +413,14 @@ class Database:
         finally:
             store.progress = before
 
-    def function(self, name: str, function: Callable[..., Any], returns: str, *, deterministic: bool = True) -> None:
-        """Declares a Python function (or one over pandas Series) for queries and views of this database object.
+    def function(
+        self, name: str, function: Callable[..., Any] | str, returns: str, *, deterministic: bool = True
+    ) -> None:
+        """Declares a Python function (or one over pandas Series) for queries, views and rules.
 
-        A view needs its functions whenever it is maintained: declare them again after connecting.
+        Given by its place, "package.module:name", the database remembers it, and every process that maintains a view
+        which uses it imports it then. A function object is known to this database object alone: a process that does
+        not have it cannot change the tables of such a view.
         """
         if not name.isidentifier():
             raise SqlError(f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
@@ -383,7 +429,28 @@ class Database:
                 f"the function {name} is not deterministic, so no view that uses it could be kept true",
                 hint="compute its value when a row is inserted, and store it in a column",
             )
-        self._store.engine.declare(name, function, parse_type(returns).ddl)
+        kind = parse_type(returns).ddl
+        if isinstance(function, str):
+            self._declare_by_place(Function(name, function, kind))
+            return
+        there = self._store.refresh().functions.get(name.lower())
+        if there is not None:
+            raise AlreadyExists(
+                f"the database knows the function {there.name} as {there.target}",
+                hint=f"DROP FUNCTION {there.name}, or use another name",
+            )
+        self._store.engine.declare(name, function, kind)
+
+    def _declare_by_place(self, function: Function) -> None:
+        """Enters a function in the ledger, and has it here."""
+        load_function(function.target)
+        current = self._current()
+        if current is not None:
+            current.declare_function(function)
+        else:
+            self._alone(lambda tx: Result(count=int(tx.declare_function(function))))
+            self._store.engine.forget_function(function.name)
+            self._store.bring_function(function.name.lower())
 
     def _check_view(self, name: str) -> None:
         relation = self._find(name, "view")
@@ -399,8 +466,12 @@ class Database:
         held = store.hold()
         return store.engine.surviving(lambda: explain(store, held.state, name, format))
 
-    def verify(self, name: str | None = None) -> Certificate:
-        """Computes a view (or every materialized view) anew and compares it with what is stored."""
+    def verify(self, name: str | None = None, *, engine: str | None = None) -> Certificate:
+        """Computes a view (or every materialized view) anew and compares it with what is stored.
+
+        `engine`: "spark", "sail" or "sc://host:port" recomputes it there, as a second opinion: what the own engine gets
+        wrong in the view and in the recompute alike shows only so.
+        """
         store = self._store
         held = store.hold()
         if name is not None:
@@ -408,7 +479,7 @@ class Database:
             names = [name]
         else:
             names = sorted(relation.name for relation in held.state.alive() if relation.kind == MATERIALIZED)
-        return store.engine.surviving(lambda: verify(store, held.state, names))
+        return store.engine.surviving(lambda: verify(store, held.state, names, engine))
 
     def load(
         self,
@@ -426,9 +497,10 @@ class Database:
         return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options, create=create)))
 
     def ls(self, *, hidden: bool = False) -> list[dict[str, Any]]:
-        """The relations: name, kind, columns, files, stored_rows (signed rows stored), bytes and options.
+        """The relations: name, kind, columns, files, stored_rows (signed rows stored), bytes, options and stale_since.
 
-        Auxiliary relations, which views keep for their own use, are listed if `hidden`.
+        `stale_since` is the epoch since which a view is suspended, None for all others. Auxiliary relations, which
+        views keep for their own use, are listed if `hidden`.
         """
         return catalogue.listing(self._store.refresh(), hidden=hidden)
 

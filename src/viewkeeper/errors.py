@@ -1,7 +1,7 @@
 """One tree of errors. Each says what is wrong, where, and what to type instead.
 
 The message is one sentence on what is wrong; `place` points into the user's text; `detail` adds facts; `hint` can
-be typed.
+be typed. `view` is the view in which a commit failed.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class ViewkeeperError(Exception):
         self.hint = hint
         self.place = place
         self.statement: tuple[int, int] | None = None
+        self.view: str | None = None
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -124,6 +125,10 @@ class StorageError(ViewkeeperError):
 
 class EngineError(ViewkeeperError):
     """Spark or Sail failed, or is not there."""
+
+
+class StatementTimeout(EngineError):
+    """A statement took longer than its time limit; it was stopped, and nothing was changed."""
 
 
 class SessionLost(EngineError):

@@ -7,6 +7,8 @@ import re
 from viewkeeper.errors import SqlError
 
 _UNITS = {
+    "ms": 0.001,
+    "millisecond": 0.001,
     "s": 1,
     "sec": 1,
     "second": 1,
@@ -24,10 +26,11 @@ def seconds(span: str | float) -> float:
     """A span of time such as '7 days' in seconds; a number is seconds."""
     if isinstance(span, (int, float)) and not isinstance(span, bool):
         return float(span)
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(span).lower())
-    unit = found.group(2) if found else ""
-    if found is None or (unit not in _UNITS and unit + "s" not in _UNITS):
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(span).lower())
+    word = found.group(2) if found else ""
+    unit = word if word in _UNITS else word.removesuffix("s")
+    if found is None or unit not in _UNITS:
         raise SqlError(
             f"'{span}' is not a span of time", hint="write for instance '30 seconds', '5 minutes' or '7 days'"
         )
-    return float(found.group(1)) * _UNITS[unit if unit in _UNITS else unit + "s"]
+    return float(found.group(1)) * _UNITS[unit]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Held, Store
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.result import Result
+from viewkeeper.transaction.suspension import stale_remarks
 from viewkeeper.transaction.transaction import change_of_files, changed_epochs, no_such_table
 from viewkeeper.transaction.virtual import virtual_changes
 
@@ -50,7 +52,10 @@ class Readable:
         return describe(self._relation(self._db._store.refresh()))
 
     def changes(self, since: int = 0) -> Iterator[tuple[int, Change]]:
-        """The net changes after an epoch, one per epoch in which there was one, in order."""
+        """The net changes after an epoch, one per epoch in which there was one, in order.
+
+        Warns if it is suspended, or reads a view that is: what has changed since comes when that is refreshed.
+        """
         store = self._db._store
         held = store.hold()
         state = held.state
@@ -60,7 +65,10 @@ class Readable:
             raise NotFound(
                 f"the changes since epoch {since} are no longer kept", hint=f"the oldest kept epoch is {oldest}"
             )
+        for remark in stale_remarks(state, [relation], state.epoch):
+            warnings.warn(remark, stacklevel=2)
         if relation.kind == VIEW:
+            store.bring_functions_of(relation)
             yield from virtual_changes(store, held, relation, since)
             return
         for epoch in changed_epochs(store, relation, since):

@@ -12,16 +12,19 @@ import pyarrow as pa
 from viewkeeper.errors import Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql import statements as syntax
 from viewkeeper.sql.tokens import Statement, split
-from viewkeeper.transaction import rowwise, statements
+from viewkeeper.store.functions import Function
+from viewkeeper.transaction import loading, rowwise, statements
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.commit import commit as commit_transaction
 from viewkeeper.transaction.datalog import run_program
+from viewkeeper.transaction.functions import declare_function
 from viewkeeper.transaction.preview import preview
 from viewkeeper.transaction.queries import select_frame
 from viewkeeper.transaction.reach import Change as Explained
 from viewkeeper.transaction.reach import explain_change
 from viewkeeper.transaction.redefining import told
 from viewkeeper.transaction.result import Result
+from viewkeeper.transaction.suspension import remarks_on_query
 from viewkeeper.transaction.transaction import Transaction as Gathered
 
 if TYPE_CHECKING:
@@ -35,11 +38,20 @@ def each_statement(text: str, run: Callable[[Statement], Result]) -> Iterator[Re
     parts = split(text)
     for number, statement in enumerate(parts, start=1):
         try:
-            result = run(statement)
+            result = _deep(run, statement)
         except ViewkeeperError as problem:
             problem.statement = (number, len(parts))
             raise
         yield result
+
+
+def _deep(run: Callable[[Statement], Result], statement: Statement) -> Result:
+    """Runs a statement; one that is nested deeper than Python can follow is said to be so."""
+    try:
+        return run(statement)
+    except RecursionError:
+        place = Place.at(statement.text, statement.start)
+        raise SqlError("the statement is nested too deep", place=place, hint="define parts of it as views") from None
 
 
 def last(results: Iterator[Result]) -> Result:
@@ -87,6 +99,10 @@ class Transaction:
         return last(each_statement(text, self._statement))
 
     def _statement(self, statement: Statement) -> Result:
+        with self._db._store.engine.running():
+            return self._run(statement)
+
+    def _run(self, statement: Statement) -> Result:
         parsed = syntax.parse(statement)
         match parsed:
             case syntax.Control():
@@ -103,6 +119,7 @@ class Transaction:
                 return explained(self.explain(change, statement.alone))
             case (
                 syntax.Select()
+                | syntax.Set()
                 | syntax.Show()
                 | syntax.Describe()
                 | syntax.Explain()
@@ -125,7 +142,8 @@ class Transaction:
             return select_frame(tx, query, text)
 
         seen = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
-        return Result(table=seen.arrow(), engine=engine)
+        remarks = remarks_on_query(tx.state, tx.state.epoch, query, text)
+        return Result(table=seen.arrow(), engine=engine, remarks=remarks)
 
     def run(self, parsed: syntax.Parsed, text: str) -> Result:
         """A changing statement, already parsed."""
@@ -134,6 +152,10 @@ class Transaction:
     def explain(self, change: Explained, text: str) -> list[str]:
         """The views that a change would reach, said without making it."""
         return explain_change(self._tx, change, text)
+
+    def declare_function(self, function: Function) -> bool:
+        """Declares a function by its place as part of the transaction; other views can use it when it commits."""
+        return declare_function(self._tx, function)
 
     def definitions(self) -> list[str]:
         """What becomes of the views that the transaction defines or redefines, said beforehand."""
@@ -177,8 +199,8 @@ class Transaction:
         """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
         tx, source, settings = self._tx, os.fspath(path), dict(options or {})
         if create and tx.find(table) is None:
-            tx.create(table, self._surviving(lambda: rowwise.schema_of_file(tx, source, format, settings)))
-        return self._surviving(lambda: rowwise.load_file(tx, tx.table(table), source, format, settings))
+            tx.create(table, self._surviving(lambda: loading.schema_of_file(tx, source, format, settings)))
+        return self._surviving(lambda: loading.load_file(tx, tx.table(table), source, format, settings))
 
     def preview(self) -> dict[str, Change]:
         """The net change of every affected table and view, virtual ones included, with nothing written."""
@@ -187,12 +209,13 @@ class Transaction:
     def commit(self) -> Commit | None:
         """Commits; None if there is no net effect."""
         gathered, self._gathered = self._tx, None
-        try:
-            self._surviving(gathered.settle)
-        except ViewkeeperError:
-            gathered.discard()
-            raise
-        self.commit_info = commit_transaction(gathered)
+        with self._db._store.engine.running():
+            try:
+                self._surviving(gathered.settle)
+            except BaseException:
+                gathered.discard()
+                raise
+            self.commit_info = commit_transaction(gathered)
         return self.commit_info
 
     def rollback(self) -> None:

@@ -63,7 +63,7 @@ def test_ctrl_c_ends_quietly_and_soon(seconds: float) -> None:
     finally:
         process.kill()
         process.wait()
-    assert (out, err.strip(), process.returncode) == ("", "Aborted!", 1)
+    assert (out, err.strip(), process.returncode) == ("", "interrupted: what was not finished was not changed", 130)
 
 
 def on_a_terminal(*arguments: str, **environment: str) -> str:

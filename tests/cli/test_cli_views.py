@@ -86,3 +86,23 @@ def test_verify_finds_a_difference(run: Any, views: None, monkeypatch: pytest.Mo
     found = json.loads(run("--format", "json", "verify", "late", code=3).stdout)
     assert found["equal"] is False
     run("verify", "stock")
+
+
+def test_suspended_views_are_said_to_be_stale(run: Any, rows: Any, views: None) -> None:
+    run("sql", "ALTER MATERIALIZED VIEW stock SUSPEND; INSERT INTO items VALUES ('tie', 1, 5)")
+    listed = {row["name"]: row for row in rows("ls")}
+    since = listed["stock"]["stale_since"]
+    assert listed["late"]["stale_since"] is None
+    assert rows("show", "stock")["stale_since"] == since
+    assert f"stale since: epoch {since} (suspended)" in run("show", "stock").stdout
+    remark = (
+        f"stock is stale: it is suspended since epoch {since}; REFRESH MATERIALIZED VIEW stock brings it up to date"
+    )
+    read = run("sql", "SELECT * FROM stock")
+    assert "225" in read.stdout
+    assert remark in " ".join(read.stderr.split())
+    assert remark in run("verify", "stock").stdout
+    assert rows("verify", "stock")["views"][0]["stale"] == remark
+    run("sql", "REFRESH MATERIALIZED VIEW stock")
+    assert "stale_since" not in rows("ls")[0]
+    assert "226" in run("sql", "SELECT * FROM stock").stdout

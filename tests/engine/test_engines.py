@@ -140,3 +140,15 @@ def test_an_unknown_engine(tmp_path: Path, choice: object) -> None:
 def test_spark_conf_reaches_the_session(tmp_path: Path) -> None:
     with vk.connect(tmp_path / "lake", engine="spark", spark_conf={"spark.sql.shuffle.partitions": "3"}) as db:
         assert db._store.engine.session.conf.get("spark.sql.shuffle.partitions") == "3"
+
+
+def test_plans_for_few_rows_have_a_session_of_their_own(db: vk.Database, engine: str) -> None:
+    own = db._store.engine
+    few = own.for_few_rows()
+    if engine == "sail":
+        assert few is own
+        return
+    assert few.session is not own.session
+    adaptive = "spark.sql.adaptive.enabled"
+    assert (own.session.conf.get(adaptive), few.session.conf.get(adaptive)) == ("true", "false")
+    assert few.session.conf.get("spark.sql.ansi.enabled") == "true"

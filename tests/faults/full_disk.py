@@ -1,7 +1,8 @@
 """A process that may write no large files, as if the disk were full: says what happens to its writes.
 
 `full_disk.py <database> rows|load|snapshot|compact` tries something under a limit, says the error, lifts the limit
-and does it again.
+and does it again. `full_disk.py <database> insert` writes without a limit, for a fault to end it. `full_disk.py
+<database> vacuum|entry` opens the database when nothing at all can be written, and sweeps, or tries to commit first.
 """
 
 from __future__ import annotations
@@ -86,5 +87,22 @@ def main(path: str, what: str) -> None:
         print(json.dumps({"problem": again, "epoch": db.epoch}), flush=True)
 
 
+def without_room(path: str, what: str) -> None:
+    """Opens, perhaps tries to commit, reads and sweeps, all without being able to write a byte."""
+    with limit(0), vk.connect(path, engine="sail") as db:
+        tried = attempt(lambda: db.sql("CREATE TABLE made (x INT)")) if what == "entry" else None
+        before = db._store.state.number
+        swept = db.vacuum()
+        rows = [len(db.table(name).read().rows()) for name in ("t", "small")]
+        said = {"problem": tried, "entries": db._store.state.number - before, "files": swept.files, "rows": rows}
+        print(json.dumps(said), flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    if sys.argv[2] in ("vacuum", "entry"):
+        without_room(sys.argv[1], sys.argv[2])
+    elif sys.argv[2] == "insert":
+        with vk.connect(sys.argv[1], engine="sail") as db:
+            insert(db, 1_000)
+    else:
+        main(sys.argv[1], sys.argv[2])

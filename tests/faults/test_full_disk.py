@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import viewkeeper as vk
-from inventory import check_ledger, check_nothing_left_over
+from inventory import check_ledger, check_nothing_left_over, disk_files
 from processes import child
 
 LOADED = 150_000
@@ -85,3 +86,58 @@ def test_a_compaction_does_not_fit(lake: Path) -> None:
     assert "failed: File too large" in first["problem"]["message"]
     assert first["epoch"] == second["epoch"] == 6
     assert counts(lake) == (300, 1)
+
+
+def sweep_without_room(lake: Path, what: str) -> tuple[dict[str, Any], str]:
+    """What a process that can write nothing says, and its warnings."""
+    with child(Path(full_disk.__file__), lake, what) as worker:
+        said, errors = worker.communicate(timeout=300)
+        assert worker.returncode == 0, errors
+    return json.loads(said), errors
+
+
+def test_vacuum_needs_no_room_and_no_grace_for_what_dead_writers_left(lake: Path) -> None:
+    """A writer was killed a moment ago between its files and its entry; not a byte can be written now."""
+    for point in ("entry-before", "batch-half"):
+        with child(Path(full_disk.__file__), lake, "insert", VIEWKEEPER_FAULT=f"kill:{point}") as writer:
+            writer.wait(timeout=300)
+            assert writer.returncode == -signal.SIGKILL
+    known = named(lake)
+    left = len(disk_files(lake, "relations") - known)
+    assert left >= 3
+    assert len(disk_files(lake, "leases")) == 2
+    said, _ = sweep_without_room(lake, "vacuum")
+    assert said == {"problem": None, "entries": 0, "files": left, "rows": [300, 1]}
+    assert disk_files(lake, "relations") == known
+    assert disk_files(lake, "leases") == set()
+    assert counts(lake) == (300, 1)
+
+
+def test_vacuum_without_room_leaves_what_the_ledger_must_be_told_of(lake: Path) -> None:
+    """Files whose writer's lease is gone may be of a live one: they wait until the ledger can revoke it."""
+    with vk.connect(lake, engine="sail") as db:
+        db.compact("t")
+    (some, *_) = sorted(named(lake))
+    orphan = lake / some.replace(Path(some).name, "0123456789abcdef-0.parquet")
+    orphan.write_bytes(b"left")
+    for file in (lake / "relations").rglob("*"):
+        os.utime(file, (0, 0))
+    said, errors = sweep_without_room(lake, "vacuum")
+    assert said["entries"] == 0
+    assert orphan.exists()
+    assert "there is still no room to tell the ledger what was deleted; run vacuum again when there is some" in errors
+    assert counts(lake) == (300, 1)
+    assert not orphan.exists()
+
+
+def test_an_entry_does_not_fit(lake: Path) -> None:
+    said, _ = sweep_without_room(lake, "entry")
+    assert said["problem"]["class"] == "StorageError"
+    assert "failed: File too large" in said["problem"]["message"]
+    assert (said["entries"], said["rows"]) == (0, [300, 1])
+    assert counts(lake) == (300, 1)
+
+
+def named(lake: Path) -> set[str]:
+    with vk.connect(lake, engine="sail") as db:
+        return db._store.refresh().named_files()

@@ -88,6 +88,7 @@ def test_inside_a_transaction(filled: vk.Database, lose: Callable[[], None]) -> 
     assert rows(filled) == [(1, 11), (3, 31)]
 
 
+@pytest.mark.compiled
 def test_a_large_transaction(filled: vk.Database, lose: Callable[[], None], tmp_path: Path) -> None:
     """Parts that cancel each other are made net by the engine when the transaction commits."""
     many = pa.table({"k": range(10, 150_010), "v": [1] * 150_000})

@@ -34,12 +34,14 @@ def test_as_written(connect: Callable[..., vk.Database], path: Path) -> None:
     run_as_written(connect, read_script(path))
 
 
+@pytest.mark.usefixtures("every_change_is_checked")
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_in_other_portions(connect: Callable[..., vk.Database], path: Path) -> None:
     run_in_other_ways(connect, read_script(path))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem in SAMPLE], ids=SAMPLE)
 def test_merged_on_spark(connect: Callable[..., vk.Database], path: Path) -> None:

@@ -265,6 +265,7 @@ def employees(db: vk.Database) -> None:
     db.sql("CREATE MATERIALIZED VIEW Everyone AS SELECT Name FROM Employees")
 
 
+@pytest.mark.spark_long
 def test_well_paid_is_not_changed_by_a_deletion_of_the_poor(db: vk.Database) -> None:
     employees(db)
     commit = db.sql("DELETE FROM Employees WHERE Salary < 5000").commit
@@ -272,6 +273,7 @@ def test_well_paid_is_not_changed_by_a_deletion_of_the_poor(db: vk.Database) -> 
     assert commit.changes["Everyone"].weights() == {("Bob",): -1, ("Dan",): -1}
 
 
+@pytest.mark.spark_long
 def test_well_paid_is_pruned(db: vk.Database) -> None:
     """σ(Salary > 50,000) of a deletion with Salary < 5,000 is empty: no computation needs to be done."""
     employees(db)
@@ -284,6 +286,7 @@ def test_well_paid_is_pruned(db: vk.Database) -> None:
 # section 5: aggregates ---------------------------------------------------------------------------
 
 
+@pytest.mark.spark_long
 def test_sums_are_kept_by_their_changes(db: vk.Database) -> None:
     """Σf((S ∸ ∇S) ⊎ ΔS) = (Σf(S) - Σf(∇S)) + Σf(ΔS): no base table is read for COUNT, TOTAL and AVG."""
     db.sql("CREATE TABLE S (g INT, x INT)")
@@ -325,6 +328,7 @@ MINIMUM = [
 ]
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(("deleted", "inserted", "after", "must_read"), MINIMUM)
 def test_minimum_by_cases(
     db: vk.Database, deleted: list[int], inserted: list[int], after: int, must_read: bool

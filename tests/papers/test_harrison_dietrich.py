@@ -63,6 +63,7 @@ def test_the_trace_of_figure_3(db: vk.Database, traces: list[Trace]) -> None:
     assert "epf" in commit.report["tc"].reason
 
 
+@pytest.mark.spark_long
 def test_no_row_is_filtered_twice(db: vk.Database, traces: list[Trace]) -> None:
     """Proposition 3, on a graph with cycles and many ways from one node to another."""
     nodes = [f"n{i}" for i in range(8)]
@@ -77,6 +78,7 @@ def test_no_row_is_filtered_twice(db: vk.Database, traces: list[Trace]) -> None:
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_only_the_component_is_looked_at(db: vk.Database, traces: list[Trace]) -> None:
     edges = [(f"{c}{i}", f"{c}{i + 1}") for c in "abcdefgh" for i in range(4)]
     made(db, CLOSURE, edges)
@@ -88,6 +90,7 @@ def test_only_the_component_is_looked_at(db: vk.Database, traces: list[Trace]) -
     assert trace.proposed["tc"] < 10
 
 
+@pytest.mark.spark_long
 def test_non_linear_closure_asks_no_unbound_query(db: vk.Database, traces: list[Trace]) -> None:
     program = CLOSURE.replace("tc(X, W), edge(W, Y)", "tc(X, W), tc(W, Y)")
     made(db, program, FIGURE_2)
@@ -100,6 +103,7 @@ def test_non_linear_closure_asks_no_unbound_query(db: vk.Database, traces: list[
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_negation_turns_the_kind_of_change(db: vk.Database) -> None:
     """Figure 4: what comes to a negated relation goes from the one above it."""
     db.datalog(CLOSURE + ".decl far(x:symbol, y:symbol)\n.output far\nfar(x, y) :- tc(x, y), !edge(x, y).")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 import viewkeeper as vk
 
 Row = tuple[Any, ...]
@@ -54,6 +56,7 @@ def rows(db: vk.Database, name: str, **options: int) -> Rows:
 # section 1.5.3: p(X, Z) <- q(X, Y) and r(Y, Z) -----------------------------------------------------
 
 
+@pytest.mark.spark_long
 def test_the_partial_differentials_of_p(db: vk.Database) -> None:
     db.sql("CREATE TABLE q (x INT, y INT); CREATE TABLE r (y INT, z INT)")
     db.sql("INSERT INTO q VALUES (1, 1); INSERT INTO r VALUES (1, 2), (2, 3)")
@@ -69,6 +72,7 @@ def test_the_partial_differentials_of_p(db: vk.Database) -> None:
     assert rows(db, "p") == {(1, 2), (1, 3), (1, 4)}
 
 
+@pytest.mark.spark_long
 def test_a_clause_that_drops_a_variable_gives_a_superset(db: vk.Database) -> None:
     """p(X,Z) drops Y: a second derivation is in the partial differential, but is no change of p."""
     db.sql("CREATE TABLE q (x INT, y INT); CREATE TABLE r (y INT, z INT)")
@@ -160,6 +164,7 @@ def test_table_1(db: vk.Database, engine: str) -> None:
     assert supersets > 0, "the projection row was never a proper superset"
 
 
+@pytest.mark.spark_long
 def test_delta_union_of_the_partial_differentials(db: vk.Database) -> None:
     """Δ(Q ∩ R): the differentials of additions and of removals, put together, are the change of the view."""
     db.sql("CREATE TABLE q (a INT); CREATE TABLE r (a INT)")
@@ -179,6 +184,7 @@ def test_delta_union_of_the_partial_differentials(db: vk.Database) -> None:
 # section 1.5.1: logical rollback -------------------------------------------------------------------
 
 
+@pytest.mark.spark_long
 def test_logical_rollback_of_a_view(db: vk.Database) -> None:
     """S_old = (S_new ∪ Δ-S) - Δ+S, also for views, kept or virtual; AS OF reads the same old state."""
     db.sql("CREATE TABLE q (x INT, y INT); INSERT INTO q VALUES (1, 1), (2, 1), (3, 2)")
@@ -197,6 +203,7 @@ def test_logical_rollback_of_a_view(db: vk.Database) -> None:
         assert frozenset(db.sql(f"SELECT * FROM {name} AS OF EPOCH {before}").rows()) == old
 
 
+@pytest.mark.spark_long
 def test_updates_without_net_effect_do_not_reach_the_view(db: vk.Database) -> None:
     """min_stock is set to 150 and back to 100: no physical event is left, and the condition is not looked at."""
     inventory(db)

@@ -134,6 +134,8 @@ def test_refused_aggregates(call: str) -> None:
     assert caught.value.message == f"v has no rules for PostgreSQL: {REFUSED_AGGREGATES[call]}"
 
 
+DEEP = f"{'(' * 1500}i > 1{')' * 1500}"
+
 OTHERWISE = {
     "CREATE TABLE t (i INT)": "there is no materialized view in it",
     "CREATE MATERIALIZED VIEW v AS SELECT * FROM nothing": "v has no rules for PostgreSQL: "
@@ -151,7 +153,7 @@ OTHERWISE = {
     "CREATE TABLE `a\u2028b` (i INT)": "'a\\u2028b' cannot be a name in a script for PostgreSQL",
     "CREATE TABLE t (w DATE); CREATE MATERIALIZED VIEW v AS SELECT w FROM t WHERE w > DATE '2024-02-30'": "v has no "
     "rules for PostgreSQL: CAST('2024-02-30' AS DATE): this constant cannot be told in PostgreSQL's words",
-    f"CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i FROM t WHERE {'(' * 150}i > 1{')' * 150}": "v has "
+    f"CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i FROM t WHERE {DEEP}": "v has "
     "no rules for PostgreSQL: the query is nested too deep",
     "CREATE TABLE `a$vk$b` (i INT)": "'a$vk$b' cannot be a name in a script for PostgreSQL",
 }

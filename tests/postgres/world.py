@@ -159,7 +159,8 @@ def in_postgres(text: str) -> str:
     """A query or statement in PostgreSQL's words. NULLs sort as in Spark, strings by their bytes (the locale's are)."""
     statement = sqlglot.parse_one(text, read="spark")
     for number, subquery in enumerate(statement.find_all(exp.Subquery)):
-        if isinstance(subquery.parent, exp.From | exp.Join) and not subquery.alias:  # before 16 it needs a name
+        is_join = bool(subquery.this.args.get("joins"))
+        if isinstance(subquery.parent, exp.From | exp.Join) and not subquery.alias and not is_join:  # needed before 16
             subquery.set("alias", exp.TableAlias(this=exp.to_identifier(f"unnamed_{number}")))
     return statement.sql(dialect="postgres").replace("ARRAY[]", "CAST('{}' AS int[])")
 

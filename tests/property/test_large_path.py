@@ -15,6 +15,8 @@ import viewkeeper as vk
 
 ROWS = 250_000
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture
 def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:

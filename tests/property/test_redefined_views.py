@@ -19,8 +19,8 @@ from view_driver import Maker, Run, Transaction
 import viewkeeper as vk
 from oracle import transpiled
 
-NUMBER = re.compile(r"(?<=[<>=] )-?\d+")
-"""A number that something is compared with."""
+NUMBER = re.compile(r"(?<=[<>=] )-?\d+\b(?! THEN)")
+"""A number that something is compared with, unless that guards a division."""
 
 
 @dataclass

@@ -27,6 +27,9 @@ from viewkeeper.transaction.keys import declared_keys
 from vkt import Batch, Script, View, write_script
 
 FOUND = Path(__file__).parent.parent / "golden" / "found"
+EMPTY = 0.2
+"""How often all tables are empty while the views are made."""
+
 SHRINKING = 60.0
 """Seconds to spend on making a failing case smaller."""
 
@@ -98,7 +101,10 @@ class Maker:
         self.depth = depth
 
     def case(self) -> Case:
-        first = tuple(self._insert(table, self.rng.randint(3, 9)) for table in self.tables if self.rng.random() < 0.9)
+        filled = 0.0 if self.rng.random() < EMPTY else 0.9
+        first = tuple(
+            self._insert(table, self.rng.randint(3, 9)) for table in self.tables if self.rng.random() < filled
+        )
         views = self._views()
         return Case(tuple(self.tables), first, views, tuple(self._transaction() for _ in range(self.transactions)))
 

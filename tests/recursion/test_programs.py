@@ -119,7 +119,7 @@ def run(connect: Callable[..., vk.Database], seed: int, transactions: int, rule_
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [*range(80), *FOUND])
+@pytest.mark.parametrize("seed", [*range(40), *FOUND])
 def test_random_programs_on_sail(connect: Callable[..., vk.Database], seed: int) -> None:
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
 

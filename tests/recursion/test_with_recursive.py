@@ -119,11 +119,10 @@ def test_what_is_refused(db: vk.Database, query: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-def test_an_endless_bag(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewkeeper.recursion.bag.MOST_ROUNDS", 30)
+def test_an_endless_bag(db: vk.Database) -> None:
     db.sql(TABLES)
     query = QUERIES["linear"].replace("UNION", "UNION ALL")
     with pytest.raises(vk.errors.SqlError) as caught:
         db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
-    assert str(caught.value).startswith("the recursion of r did not end after 30 rounds\n")
+    assert str(caught.value).startswith("WITH RECURSIVE r never ends: with UNION ALL, rows that lead back")
     assert "write UNION instead of UNION ALL" in str(caught.value)

@@ -125,3 +125,19 @@ def test_what_cannot_be_read_is_said_at_its_place(query: str, message: str, colu
     assert message in caught.value.message
     assert caught.value.place is not None
     assert caught.value.place.column == column
+
+
+@pytest.mark.parametrize("name", ["all", "distinct", "top", "window", "first"])
+def test_words_that_are_names_where_spark_takes_them_for_names(name: str) -> None:
+    forms = [
+        f"SELECT {name}, c FROM t",
+        f"SELECT c, {name} FROM t",
+        f"SELECT sum({name}) FROM t GROUP BY {name}, c",
+        f"SELECT {name}.c FROM t AS {name}",
+    ]
+    for text in forms:
+        assert repr(parse(text)) == repr(parse(text.replace(name, "zq"))).replace("zq", name)
+    assert [item.name for item in parse("SELECT all c FROM t").expressions] == ["c"]
+    assert parse("SELECT DISTINCT c FROM t").args["distinct"] is not None
+    assert parse("SELECT 1 FROM t WHERE a IS NOT DISTINCT FROM b").find(exp.NullSafeEQ) is not None
+    assert parse("SELECT 1 FROM t WHERE a > ALL (SELECT b FROM u)").find(exp.All) is not None

@@ -24,18 +24,46 @@ INSERT INTO u VALUES (1, 10, 100), (1, NULL, 200), (2, 5, NULL), (3, 8, 30), (NU
 """
 
 
-@pytest.fixture
-def both(connect: Callable[..., vk.Database]) -> Iterator[tuple[vk.Database, Oracle]]:
+def filled(db: vk.Database) -> tuple[vk.Database, Oracle]:
     """A database and DuckDB with the same tables."""
-    db, oracle = connect(), Oracle()
+    oracle = Oracle()
     for text in TABLES.strip().rstrip(";").split(";\n"):
         db.sql(text)
         oracle.create_table(text)
     for text in ROWS.strip().rstrip(";").split(";\n"):
         db.sql(text)
         oracle.run(text.replace("D,", ",").replace("D)", ")"))
+    return db, oracle
+
+
+@pytest.fixture
+def both(connect: Callable[..., vk.Database]) -> Iterator[tuple[vk.Database, Oracle]]:
+    """A database and DuckDB with the same tables, for a test that changes them."""
+    db, oracle = filled(connect())
     yield db, oracle
     oracle.close()
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[vk.Database, Oracle]]]:
+    """Gives one database for each engine."""
+    known: dict[str, tuple[vk.Database, Oracle]] = {}
+
+    def open_once(engine: str) -> tuple[vk.Database, Oracle]:
+        if engine not in known:
+            known[engine] = filled(vk.connect(tmp_path_factory.mktemp("select") / engine, engine=engine))
+        return known[engine]
+
+    yield open_once
+    for db, oracle in known.values():
+        db.close()
+        oracle.close()
+
+
+@pytest.fixture
+def shared(opened: Callable[[str], tuple[vk.Database, Oracle]], engine: str) -> tuple[vk.Database, Oracle]:
+    """A database and DuckDB with the same tables, for all tests that only read them."""
+    return opened(engine)
 
 
 SAME = [
@@ -60,8 +88,8 @@ SAME = [
 
 
 @pytest.mark.parametrize("text", SAME)
-def test_answers_are_those_of_an_independent_database(both: tuple[vk.Database, Oracle], text: str) -> None:
-    db, oracle = both
+def test_answers_are_those_of_an_independent_database(shared: tuple[vk.Database, Oracle], text: str) -> None:
+    db, oracle = shared
     expected = transpiled(text) if "k + 1" not in text else "SELECT a AS k, a + 1 AS k1 FROM t"
     assert bag(db.sql(text).rows()) == oracle.query(expected)
 
@@ -120,14 +148,14 @@ ORDERED = [
 
 
 @pytest.mark.parametrize("text", ORDERED)
-def test_order_by_orders_the_result(both: tuple[vk.Database, Oracle], text: str) -> None:
-    db, oracle = both
+def test_order_by_orders_the_result(shared: tuple[vk.Database, Oracle], text: str) -> None:
+    db, oracle = shared
     expected = [tuple(row) for row in oracle.connection.execute(transpiled(text)).fetchall()]
     assert ordered(db, text) == expected
 
 
-def test_an_order_inside_from_is_handed_on(both: tuple[vk.Database, Oracle]) -> None:
-    db, _ = both
+def test_an_order_inside_from_is_handed_on(shared: tuple[vk.Database, Oracle]) -> None:
+    db, _ = shared
     inside = "SELECT a, count(*) AS n FROM t WHERE a > 0 GROUP BY a ORDER BY a DESC"
     assert ordered(db, f"SELECT * FROM ({inside})") == [(4, 1), (3, 1), (2, 2), (1, 3)]
     assert ordered(db, f"SELECT n, a FROM ({inside}) LIMIT 2") == [(1, 4), (1, 3)]
@@ -142,8 +170,8 @@ def test_an_order_inside_from_is_handed_on(both: tuple[vk.Database, Oracle]) -> 
     ]
 
 
-def test_order_by_all_and_by_what_distinct_computes(both: tuple[vk.Database, Oracle]) -> None:
-    db, _ = both
+def test_order_by_all_and_by_what_distinct_computes(shared: tuple[vk.Database, Oracle]) -> None:
+    db, _ = shared
     assert ordered(db, "SELECT a FROM u ORDER BY ALL") == [(None,), (1,), (1,), (1,), (2,), (3,), (5,)]
     assert ordered(db, "SELECT DISTINCT a FROM u WHERE a > 0 ORDER BY -a") == [(5,), (3,), (2,), (1,)]
 
@@ -299,9 +327,11 @@ def test_explain_says_which_way_a_query_goes(both: tuple[vk.Database, Oracle]) -
 
     plain = "runs as it is written: one table or none, with nothing but columns, WHERE, ORDER BY and LIMIT"
     algebra = "runs through the algebra of views"
-    assert way("SELECT * FROM t WHERE a = 1 ORDER BY b LIMIT 3") == plain
-    assert way("SELECT a + 1 AS x FROM t AS q WHERE q.b IN (1, 2)") == plain
+    assert way("SELECT * FROM t WHERE a IS NOT NULL ORDER BY b LIMIT 3") == plain
     assert way("SELECT 1") == plain
+    operators = plain if db._store.engine.kind == "spark" else algebra  # Sail needs its casts written
+    assert way("SELECT a + 1 AS x FROM t AS q WHERE q.b IN (1, 2)") == operators
+    assert way("SELECT a FROM t WHERE (a, b) = (1, 2)") == algebra
     for text in (
         "SELECT DISTINCT a FROM t",
         "SELECT count(*) FROM t",

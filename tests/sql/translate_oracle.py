@@ -48,7 +48,7 @@ class Tables:
 
 
 class PlainReader:
-    """Reads whole tables."""
+    """Reads all rows of a table, only the columns that are asked for."""
 
     def __init__(self, engine: Engine, tables: Tables) -> None:
         self.engine = engine
@@ -57,7 +57,9 @@ class PlainReader:
     def scan(self, scan: Scan, binding: Binding | None) -> Lowered:
         stored = self.tables.stored[scan.relation]
         assert isinstance(stored, Stored)
-        frame = self.engine.arrow(self.tables.arrow[scan.relation], stored.schema)
+        columns = tuple(column for column in stored.schema if column.name in scan.stored_names)
+        rows = self.tables.arrow[scan.relation].select([column.name for column in columns])
+        frame = self.engine.arrow(rows, Schema(columns))
         names = zip(scan.attributes, scan.stored_names, strict=True)
         return Lowered(frame.selectExpr(*[f"`{name}` AS {a.label}" for a, name in names]), scan.outputs)
 

@@ -30,7 +30,7 @@ WORK = """
     import pyarrow as pa
     import viewkeeper as vk
     from viewkeeper.engine.settings import Settings
-    from viewkeeper.store.storage import ObjectStorage
+    from viewkeeper.store.object_storage import ObjectStorage
     import viewkeeper.engine.engine as engine_module
     import viewkeeper.transaction.rowwise as rowwise
 
@@ -71,6 +71,39 @@ WORK = """
         assert db.sql("SELECT count(*) FROM t AS OF EPOCH 5").rows() == [(150_003,)]
     with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
         assert db.sql("SELECT count(*) FROM t").rows() == [(903,)]
+
+    def refused(action, message):
+        try:
+            action()
+        except vk.errors.StorageError as problem:
+            assert message in problem.message, problem
+        else:
+            raise SystemExit(f"no error: {message}")
+
+    def insert(db, key):
+        with db.transaction() as tx:
+            tx.insert("t", [(key, "late")])
+
+    storage = ObjectStorage("s3://lake/db", options)
+    with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
+        number = db._store.state.number + 1
+        with vk.connect("s3://lake/db", engine="sail", storage_options=options) as other:
+            for key in (-1, -2, -3):
+                insert(other, key)
+        lost = f"ledger/{number:012d}.json"
+        good = storage.read(lost)
+        storage.delete([lost])
+        refused(lambda: insert(db, -4), f"{lost} is missing, but the ledger goes on to entry {number + 2}")
+        refused(lambda: vk.connect("s3://lake/db", engine="sail", storage_options=options), f"{lost} is missing")
+        assert storage.read(lost) is None
+        storage.write(lost, good, "test")
+        insert(db, -4)
+        file = max((file for file in db._store.state.find("t").files if file.rows == 1), key=lambda f: f.first_epoch)
+        data = bytearray(storage.read(file.path))
+        data[len(data) // 2] ^= 1
+        storage.write(file.path, bytes(data), "test")
+    with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
+        refused(lambda: db.compact("t"), f"the data file {file.path} is damaged")
     print("done")
 """
 

@@ -19,6 +19,7 @@ def pair(connect: Callable[..., vk.Database]) -> tuple[vk.Database, vk.Database]
     return one, connect()
 
 
+@pytest.mark.spark_long
 def test_blind_inserts_do_not_conflict(pair: tuple[vk.Database, vk.Database]) -> None:
     one, other = pair
     with one.transaction() as tx:
@@ -31,6 +32,7 @@ def test_blind_inserts_do_not_conflict(pair: tuple[vk.Database, vk.Database]) ->
     assert sorted(one.sql("SELECT a FROM bag").rows()) == [(1,), (2,), (2,)]
 
 
+@pytest.mark.spark_long
 def test_the_same_new_key_conflicts(pair: tuple[vk.Database, vk.Database]) -> None:
     one, other = pair
     tx = one.transaction()
@@ -51,6 +53,7 @@ READS: dict[str, Callable[[vk.Transaction], Any]] = {
 }
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("read", list(READS))
 def test_what_was_read_was_changed(pair: tuple[vk.Database, vk.Database], read: str) -> None:
     one, other = pair
@@ -64,6 +67,7 @@ def test_what_was_read_was_changed(pair: tuple[vk.Database, vk.Database], read: 
     assert one.sql("SELECT count(*) FROM bag").rows() == [(1,)]
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("read", [name for name in READS if name != "select"])
 def test_other_rows_do_not_matter(pair: tuple[vk.Database, vk.Database], read: str) -> None:
     one, other = pair
@@ -74,6 +78,7 @@ def test_other_rows_do_not_matter(pair: tuple[vk.Database, vk.Database], read: s
     assert one.sql("SELECT n FROM k WHERE id = 5").rows() == [(50,)]
 
 
+@pytest.mark.spark_long
 def test_a_dropped_table_conflicts(pair: tuple[vk.Database, vk.Database]) -> None:
     one, other = pair
     tx = one.transaction()
@@ -83,6 +88,7 @@ def test_a_dropped_table_conflicts(pair: tuple[vk.Database, vk.Database]) -> Non
         tx.commit()
 
 
+@pytest.mark.spark_long
 def test_compaction_does_not_hide_a_change(connect: Callable[..., vk.Database]) -> None:
     one = connect(keep="0 seconds")
     one.sql("CREATE TABLE k (id INT PRIMARY KEY); INSERT INTO k VALUES (1); CREATE TABLE seen (n BIGINT)")

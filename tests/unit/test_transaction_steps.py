@@ -22,6 +22,7 @@ STEPS: dict[str, Callable[[vk.Transaction], int]] = {
 }
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("step", list(STEPS))
 def test_rows_from_a_generator_survive_a_lost_session(
     db: vk.Database, monkeypatch: pytest.MonkeyPatch, step: str

@@ -29,6 +29,7 @@ NOTHING_KEPT = {
 }
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("case", NOTHING_KEPT)
 def test_keys_make_counts_and_states_unnecessary(db: vk.Database, case: str) -> None:
     db.sql(TABLES)
@@ -53,6 +54,7 @@ def test_without_a_key_they_are_kept(db: vk.Database) -> None:
         assert len(json.loads(db.explain(name, format="json"))["auxiliary"]) == 1
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(
     ("query", "statement", "looked_up"),
     [
@@ -73,13 +75,13 @@ def test_what_safe_references_delete_is_not_looked_up(
         found.append(relation.name)
         check(tx, relation, net)
 
-    monkeypatch.setattr(propagation, "ALWAYS_CHECKED", False)
     monkeypatch.setattr(propagation, "check_minimal", noted)
     db.sql(statement)
     assert found == looked_up
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_a_view_before_it_is_created(db: vk.Database) -> None:
     db.sql(TABLES)
     db.sql("CREATE MATERIALIZED VIEW per_g AS SELECT g, count(*) AS n FROM t GROUP BY g")
@@ -97,6 +99,7 @@ def test_a_view_before_it_is_created(db: vk.Database) -> None:
     assert str(db.view("per_g").analysis).startswith("per_g: g, n\nkeys: (g)\n")
 
 
+@pytest.mark.spark_long
 def test_outer_joins_and_set_operations_have_keys_too(db: vk.Database) -> None:
     db.sql(TABLES)
     keys = {
@@ -113,6 +116,7 @@ def test_outer_joins_and_set_operations_have_keys_too(db: vk.Database) -> None:
         assert db.analyze(query).keys == wanted, query
 
 
+@pytest.mark.spark_long
 def test_a_union_can_be_split(db: vk.Database) -> None:
     db.sql(TABLES)
     advice = db.analyze("SELECT id FROM t UNION SELECT k FROM s UNION SELECT id + 1 FROM t").advice
@@ -126,6 +130,7 @@ def test_a_union_can_be_split(db: vk.Database) -> None:
     ]
 
 
+@pytest.mark.spark_long
 def test_what_reads_a_whole_table_is_said(db: vk.Database) -> None:
     db.sql(TABLES)
     body = db.analyze("SELECT t.id, s.k FROM t, s WHERE t.x < s.t").to_json()
@@ -134,6 +139,7 @@ def test_what_reads_a_whole_table_is_said(db: vk.Database) -> None:
     assert insert["cost"].endswith("better left virtual, or with refresh = 'full'")
 
 
+@pytest.mark.spark_long
 def test_errors(db: vk.Database) -> None:
     db.sql(TABLES)
     with pytest.raises(vk.errors.SqlError, match="ANALYZE VIEW needs a query"):
@@ -145,6 +151,7 @@ def test_errors(db: vk.Database) -> None:
         _ = db.view("p").analysis
 
 
+@pytest.mark.spark_long
 def test_only_what_can_be_selected_is_suggested(db: vk.Database) -> None:
     db.sql(TABLES)
     query = "SELECT q.g FROM (SELECT g FROM t) AS q LEFT SEMI JOIN t AS r ON q.g = r.g"

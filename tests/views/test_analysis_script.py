@@ -135,7 +135,7 @@ def test_many_conditions(count: int) -> None:
 
 def test_a_query_that_is_nested_too_deep() -> None:
     query = "SELECT id FROM t"
-    for number in range(400):
+    for number in range(1_500):
         query = f"SELECT id FROM ({query}) q{number}"
     with pytest.raises(SqlError, match="nested too deep"):
         analysed(query)

@@ -59,7 +59,7 @@ def check(db: vk.Database, oracle: Oracle, names: list[str]) -> None:
         assert bag(db.sql(f"SELECT * FROM {name}").rows()) == wanted, name
 
 
-@pytest.mark.parametrize("kind", ["virtual", "materialized"])
+@pytest.mark.parametrize("kind", ["virtual", pytest.param("materialized", marks=pytest.mark.spark_long)])
 def test_random_changes(db: vk.Database, engine: str, kind: str) -> None:
     """A view with and one without auxiliary relations, row by row and change by change, against DuckDB."""
     db.sql(TABLES)
@@ -96,6 +96,7 @@ def test_random_changes(db: vk.Database, engine: str, kind: str) -> None:
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_what_is_kept(db: vk.Database) -> None:
     db.sql(TABLES)
     query = "SELECT g, sum(x) AS total FROM t GROUP BY g"
@@ -126,6 +127,7 @@ def test_a_change_reads_what_is_kept_and_not_the_table(db: vk.Database) -> None:
     assert list(told["changes"]) == [part["name"]]
 
 
+@pytest.mark.spark_long
 def test_views_over_such_a_view(db: vk.Database) -> None:
     db.sql(TABLES)
     db.sql("CREATE VIEW v WITH (auxiliary = true) AS SELECT g, count(*) AS n FROM t GROUP BY g")
@@ -151,6 +153,7 @@ def test_views_over_such_a_view(db: vk.Database) -> None:
     assert db.ls()[0]["name"] == "s"
 
 
+@pytest.mark.spark_long
 def test_replacing(db: vk.Database) -> None:
     db.sql(TABLES)
     db.sql("INSERT INTO t VALUES (1, 'a', 2, 0), (2, 'a', 3, 0)")
@@ -181,6 +184,7 @@ def test_replacing(db: vk.Database) -> None:
     ]
 
 
+@pytest.mark.spark_long
 def test_a_view_below_is_replaced(db: vk.Database) -> None:
     """A virtual view that keeps something is laid out anew when a virtual view that it reads gets another query."""
     db.sql(TABLES)
@@ -275,6 +279,7 @@ def test_what_it_would_save(db: vk.Database) -> None:
     assert [said(name) for name in ("plain", "has", "t")] == [None, None, None]
 
 
+@pytest.mark.spark_long
 def test_explain_says_what_it_would_save(db: vk.Database) -> None:
     db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g STRING, x INT)")
     db.sql("CREATE VIEW v AS SELECT g, count(x) AS n FROM t GROUP BY g; CREATE VIEW w AS SELECT id FROM t WHERE x > 1")

@@ -22,6 +22,8 @@ COSTS = re.compile(
     r"anew about [\d.,]+ m?s \(([\d,]+) rows\)"
 )
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture
 def large(db: vk.Database) -> vk.Database:
@@ -69,6 +71,7 @@ def test_auto_follows_a_small_change_and_computes_anew_after_a_large_one(large: 
     assert large.verify("v").equal
 
 
+@pytest.mark.spark_long
 def test_options_are_obeyed(large: vk.Database) -> None:
     for refresh in ("incremental", "full"):
         large.sql(f"CREATE MATERIALIZED VIEW {refresh}_v WITH (refresh = '{refresh}') AS {JOINED}")
@@ -89,6 +92,7 @@ def test_options_are_obeyed(large: vk.Database) -> None:
             assert "refresh = 'auto'" not in text
 
 
+@pytest.mark.spark_long
 def test_the_report_tells_what_was_decided_for_an_auxiliary_relation(large: vk.Database) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW g AS {PER_GROUP}")
     change = "UPDATE a SET x = 1000 WHERE id = 7"
@@ -110,6 +114,7 @@ def test_small_tables_always_follow_the_change(db: vk.Database) -> None:
     assert db.sql("SELECT * FROM v").rows() == []
 
 
+@pytest.mark.spark_long
 def test_a_demand_view_counts_all_it_has_to_catch_up_with(large: vk.Database) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW v WITH (on = 'demand') AS {MISSING}")
     changes = ("UPDATE a SET x = 0 WHERE id = 1", "UPDATE a SET x = x + 1 WHERE id >= 10")
@@ -152,6 +157,7 @@ def test_explain_view_shows_both_costs(large: vk.Database) -> None:
     assert (cost["refresh"], cost["full from"]) == (None, None)
 
 
+@pytest.mark.spark_long
 def test_a_plan_is_laid_out_once(large: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW v AS {JOINED}")
     laid_out: list[str] = []
@@ -165,3 +171,18 @@ def test_a_plan_is_laid_out_once(large: vk.Database, monkeypatch: pytest.MonkeyP
     for number in range(3):
         done(large, f"UPDATE a SET x = -{number + 1} WHERE id = 3")
     assert laid_out == ["v"]
+
+
+@pytest.mark.spark_long
+@pytest.mark.parametrize(
+    "condition", ["d > 1", "d >= 1.5", "d BETWEEN 0.05 AND 7", "d IN (1, 2.5)", "d > -3", "i > 5", "day > '2024-01-01'"]
+)
+def test_a_change_that_no_condition_lets_pass_ends_on_the_driver(db: vk.Database, condition: str) -> None:
+    db.sql("CREATE TABLE t (i INT, d DECIMAL(10,2), day DATE)")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT i FROM t WHERE {condition}")
+    commit = db.sql("INSERT INTO t VALUES (-100, -100, DATE'2000-01-01'), (NULL, NULL, NULL)").commit
+    assert commit is not None
+    assert (commit.report["v"].strategy, commit.report["v"].reason) == ("none", "no changed row can reach it")
+    commit = db.sql("INSERT INTO t VALUES (7, 2.5, DATE'2024-02-01')").commit
+    assert commit is not None
+    assert commit.changes["v"].weights() == {(7,): 1}

@@ -40,6 +40,7 @@ def test_what_refers_to_nothing_is_refused(db: vk.Database) -> None:
     assert sorted(db.sql("SELECT id FROM customer").rows()) == [(1,), (2,)]
 
 
+@pytest.mark.spark_long
 def test_only_the_end_of_a_transaction_counts(db: vk.Database) -> None:
     db.sql(TABLES)
     with db.transaction() as tx:
@@ -52,6 +53,7 @@ def test_only_the_end_of_a_transaction_counts(db: vk.Database) -> None:
     assert db.sql("SELECT id FROM orders").rows() == [(11,)]
 
 
+@pytest.mark.spark_long
 def test_keys_of_several_columns_and_to_the_table_itself(db: vk.Database) -> None:
     db.sql("CREATE TABLE p (a INT, b STRING NOT NULL, UNIQUE (a, b)); INSERT INTO p VALUES (1, 'x'), (NULL, 'y')")
     db.sql("CREATE TABLE c (k INT, x INT, y STRING, FOREIGN KEY (x, y) REFERENCES p (a, b))")
@@ -77,6 +79,7 @@ def test_many_rows(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     assert db.sql("SELECT count(*) FROM orders").rows() == [(2_002,)]
 
 
+@pytest.mark.spark_long
 def test_two_transactions_at_a_time(db: vk.Database) -> None:
     db.sql(TABLES)
     one, other = db.transaction(), db.transaction()
@@ -108,6 +111,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("statement", REFUSED)
 def test_refused(db: vk.Database, statement: str) -> None:
     db.sql(TABLES)
@@ -117,6 +121,7 @@ def test_refused(db: vk.Database, statement: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.spark_long
 def test_they_are_there_after_connecting_again(connect: Callable[..., vk.Database]) -> None:
     db = connect("kept")
     db.sql(TABLES)
@@ -152,6 +157,7 @@ def test_rows_that_nothing_refers_to_yet_reach_no_view(db: vk.Database, query: s
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_without_a_foreign_key_they_are_looked_for(db: vk.Database) -> None:
     db.sql(TABLES.replace(" REFERENCES customer", ""))
     db.sql(f"CREATE MATERIALIZED VIEW v AS {JOIN}")
@@ -161,6 +167,7 @@ def test_without_a_foreign_key_they_are_looked_for(db: vk.Database) -> None:
     assert "rows that only come do not matter" not in db.explain("v")
 
 
+@pytest.mark.spark_long
 def test_the_analysis_knows_them(db: vk.Database) -> None:
     db.sql(TABLES)
     customer = next(r for r in db.analyze(JOIN).to_json()["references"] if r["table"] == "customer")

@@ -92,6 +92,7 @@ def test_order_by_bytes(db: vk.Database) -> None:
     true(db)
 
 
+@pytest.mark.compiled
 def test_a_large_update_to_null(db: vk.Database) -> None:
     db.sql("CREATE TABLE t (k INT, s STRING)")
     db.sql("INSERT INTO t SELECT CAST(id AS INT), 'a' FROM range(100001) r(id)")

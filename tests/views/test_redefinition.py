@@ -102,6 +102,7 @@ def told(db: vk.Database, text: str) -> list[str]:
     return [line for (line,) in db.sql(f"EXPLAIN {text}").rows()]
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("case", FOLLOWED)
 def test_followed(db: vk.Database, case: str) -> None:
     before, after, difference = FOLLOWED[case]
@@ -126,6 +127,7 @@ def test_followed(db: vk.Database, case: str) -> None:
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("case", ANEW)
 def test_computed_anew(db: vk.Database, case: str) -> None:
     before, after, difference = ANEW[case]

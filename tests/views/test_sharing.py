@@ -40,6 +40,7 @@ def made(db: vk.Database, names: list[str]) -> None:
         db.sql(f"CREATE MATERIALIZED VIEW {name} WITH (refresh = 'incremental') AS {VIEWS[name]}")
 
 
+@pytest.mark.spark_long
 def test_the_report_tells_who_shares(db: vk.Database, always: None) -> None:
     made(db, ["by_x", "plain"])
     db.sql("INSERT INTO b VALUES (1, 10, 2.5), (2, 20, 0.5), (1, 11, 3)")
@@ -53,12 +54,14 @@ def test_the_report_tells_who_shares(db: vk.Database, always: None) -> None:
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_few_rows_are_not_worth_it(db: vk.Database) -> None:
     made(db, ["by_x", "plain"])
     commit = db.sql("INSERT INTO a VALUES (1, 5, 'u')").commit
     assert all("worked out once" not in report.reason for report in commit.report.values())
 
 
+@pytest.mark.spark_long
 def test_explain_names_the_others(db: vk.Database) -> None:
     made(db, ["by_x", "plain", "lefts"])
     told = db.explain("by_x")
@@ -70,6 +73,7 @@ def test_explain_names_the_others(db: vk.Database) -> None:
     assert "in common" not in db.explain("alone")
 
 
+@pytest.mark.spark_long
 def test_a_view_that_is_always_computed_anew_shares_nothing(db: vk.Database, always: None) -> None:
     made(db, ["by_x"])
     db.sql(f"CREATE MATERIALIZED VIEW plain WITH (refresh = 'full') AS {VIEWS['plain']}")
@@ -79,7 +83,7 @@ def test_a_view_that_is_always_computed_anew_shares_nothing(db: vk.Database, alw
     assert all("worked out once" not in report.reason for report in commit.report.values())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.spark_long) for seed in (1, 2))])
 def test_views_stay_true(db: vk.Database, always: None, seed: int) -> None:
     rng = random.Random(seed)
     names = list(VIEWS) if db._store.engine.kind == "sail" else ["by_x", "plain", "twice"]

@@ -247,6 +247,7 @@ def column_texts(table: str) -> list[str]:
     return [part.replace("STRING", "VARCHAR") for part in COLUMNS[table].split(", ")]
 
 
+@pytest.mark.compiled
 def test_all_queries_stay_true(
     connect: Callable[..., vk.Database], engine: str, tpch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,7 @@ def test_nothing_is_read_while_there_is_a_row(db: vk.Database) -> None:
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_explain_says_that_the_values_are_read_in_full(db: vk.Database) -> None:
     make(db, {"middle": "SELECT percentile(x, 0.5) AS p FROM t"})
     told = [line.strip() for line in db.explain("middle").splitlines()]
@@ -114,6 +115,7 @@ def test_explain_says_that_the_values_are_read_in_full(db: vk.Database) -> None:
     assert "group-by 1@new: reads all 7 rows" in told
 
 
+@pytest.mark.spark_long
 def test_auxiliary_relations_are_shared_and_dropped(db: vk.Database) -> None:
     make(
         db,
@@ -129,6 +131,7 @@ def test_auxiliary_relations_are_shared_and_dropped(db: vk.Database) -> None:
     assert hidden(db) == 0
 
 
+@pytest.mark.spark_long
 def test_on_demand(db: vk.Database) -> None:
     make(db, {})
     for name, query in {"n": "count(DISTINCT x) AS n", "p": "percentile(x, 0.5) AS p"}.items():
@@ -154,6 +157,7 @@ def test_a_scalar_subquery_of_two_rows_changes_nothing(db: vk.Database) -> None:
     assert rows(db, "only") == [(None,)]
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(
     ("query", "message", "hint"),
     [

@@ -117,6 +117,7 @@ def test_a_demand_view_waits_for_refresh(shop: vk.Database) -> None:
     assert "is a table: there is nothing to refresh" in caught(lambda: shop.sql("REFRESH TABLE orders"), SqlError)
 
 
+@pytest.mark.spark_long
 def test_dropping(shop: vk.Database) -> None:
     shop.sql(TOTALS)
     shop.sql("CREATE VIEW top AS SELECT region FROM totals WHERE total > 15")
@@ -146,6 +147,7 @@ hint: DROP VIEW top"""
     assert "there is no" in caught(lambda: shop.sql("DROP VIEW top"), NotFound)
 
 
+@pytest.mark.spark_long
 def test_names_that_are_taken(shop: vk.Database) -> None:
     shop.sql("CREATE VIEW v AS SELECT 1 AS a")
     text = "there is already a view named 'v'\nhint: DROP VIEW v"
@@ -158,6 +160,7 @@ def test_names_that_are_taken(shop: vk.Database) -> None:
     )
 
 
+@pytest.mark.spark_long
 def test_reserved_column_names(shop: vk.Database) -> None:
     for text in (
         "CREATE VIEW v AS SELECT 1 AS _weight",
@@ -167,6 +170,7 @@ def test_reserved_column_names(shop: vk.Database) -> None:
         assert told.startswith("'_weight' is a reserved column name\nat line 1, column ")
 
 
+@pytest.mark.spark_long
 def test_hints_can_be_typed(shop: vk.Database) -> None:
     shop.sql("CREATE VIEW `v w` AS SELECT id FROM orders; CREATE VIEW x AS SELECT id FROM `v w`")
     assert "hint: DROP VIEW `v w` CASCADE" in caught(lambda: shop.sql("DROP VIEW `v w`"), SqlError)
@@ -196,6 +200,7 @@ def test_verify_and_explain(shop: vk.Database) -> None:
     assert isinstance(json.loads(shop.view("w").explain(format="json")), dict)
 
 
+@pytest.mark.spark_long
 def test_explain_of_an_update_passes_by_what_does_not_read_the_column(shop: vk.Database) -> None:
     shop.sql("CREATE MATERIALIZED VIEW per_region AS SELECT region, count(*) AS n FROM orders GROUP BY region")
     shop.sql("CREATE VIEW ids AS SELECT id FROM orders; CREATE VIEW dear AS SELECT id FROM orders WHERE amount > 9")

@@ -308,7 +308,7 @@ hint: CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW are""",
 at line 1, column 14:
   ALTER VIEW v RENAME TO w
                ^^^^^^
-hint: ALTER VIEW v AS SELECT ...""",
+hint: ALTER VIEW v AS SELECT ..., or ALTER MATERIALIZED VIEW v SUSPEND""",
     ),
     (
         "ALTER TABLE t ADD COLUMN a INT",
@@ -347,7 +347,7 @@ at line 1, column 16:
 at line 1, column 6:
   SHOW RULES
        ^^^^^
-hint: use SHOW TABLES, SHOW VIEWS or SHOW COMMITS""",
+hint: use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS or SHOW COMMITS""",
     ),
     (
         "VERIFY VIEW v w",

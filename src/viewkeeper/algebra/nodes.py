@@ -530,6 +530,7 @@ def produced(node: Node) -> Iterator[Attribute]:
             for rule in part.rules:
                 yield from (a for literal in rule.body for a in literal.attributes)
                 yield from (a for a, _ in rule.computed)
+                yield from (a for a, _ in rule.computed)
 
 
 def highest(node: Node) -> int:

@@ -6,6 +6,7 @@ it are refused with a reason.
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -78,6 +79,12 @@ class Type:
     def is_float(self) -> bool:
         """Whether this is FLOAT or DOUBLE."""
         return self.name in ("float", "double")
+
+    def holds(self, number: decimal.Decimal) -> bool:
+        """Whether this DECIMAL holds a number as it is, all its digits included."""
+        exponent = number.as_tuple().exponent
+        digits_after = -exponent if isinstance(exponent, int) and exponent < 0 else 0
+        return digits_after <= self.scale and (not number or number.adjusted() < self.precision - self.scale)
 
     def parts(self) -> Iterator[Type]:
         """This type and all types inside it."""

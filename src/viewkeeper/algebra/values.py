@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import math
 import zoneinfo
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,15 @@ from viewkeeper.errors import TypeMismatch
 _WIDE = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 
 
-def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str) -> pa.Table:
+Where = Callable[[int], str]
+"""Says in words where a row is; rows count from 1."""
+
+
+def _row(number: int) -> str:
+    return f"row {number}"
+
+
+def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str, where: Where = _row) -> pa.Table:
     """Rows given as tuples or dicts, as an Arrow table of the schema.
 
     Dicts: names without regard to case, a missing name is NULL, an unknown one is a TypeMismatch.
@@ -30,26 +38,26 @@ def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str)
         if isinstance(row, tuple) and len(row) == width:
             listed.append(row)
         elif isinstance(row, Mapping):
-            listed.append(_from_mapping(row, schema, position, relation, number))
+            listed.append(_from_mapping(row, schema, position, relation, number, where))
         elif isinstance(row, Sequence) and not isinstance(row, (str, bytes)):
             if len(row) != width:
                 raise TypeMismatch(
-                    f"row {number} for {relation} has {len(row)} values, the table has {width} columns",
+                    f"{where(number)} for {relation} has {len(row)} values, the table has {width} columns",
                     detail=f"the row is {tuple(row)!r}",
                     hint=f"the columns are {', '.join(schema.names)}; a dict may leave some out",
                 )
             listed.append(row)
         else:
             raise TypeMismatch(
-                f"row {number} for {relation} is a {type(row).__name__}, not a row",
+                f"{where(number)} for {relation} is a {type(row).__name__}, not a row",
                 hint="give tuples in column order, or dicts with column names",
             )
     columns = zip(*listed, strict=True) if listed else [()] * width
-    arrays = [_array(values, column, relation, zone) for values, column in zip(columns, schema, strict=True)]
+    arrays = [_array(values, column, relation, zone, where) for values, column in zip(columns, schema, strict=True)]
     return pa.table(arrays, schema=schema.arrow)
 
 
-def _array(values: Sequence[Any], column: Column, relation: str, zone: str) -> pa.Array:
+def _array(values: Sequence[Any], column: Column, relation: str, zone: str, where: Where) -> pa.Array:
     """One column. Values that are all of the type's own Python class are left to Arrow; it refuses any that do not fit,
     and those are then looked at one by one."""
     classes = set(map(type, values)) - {type(None)}
@@ -58,34 +66,40 @@ def _array(values: Sequence[Any], column: Column, relation: str, zone: str) -> p
             return pa.array(values, type=column.type.arrow)
         if column.type.name == "decimal" and classes <= {int, float, decimal.Decimal}:
             return pa.array([None if value is None else str(value) for value in values]).cast(column.type.arrow)
-    except (pa.ArrowException, OverflowError, UnicodeError):
+        if column.type.name == "double" and classes <= {int, float, decimal.Decimal}:
+            return pa.array([None if value is None else float(value) for value in values], pa.float64())
+        if column.type.name in ("date", "timestamp", "timestamp_ntz") and classes == {str}:
+            from viewkeeper.algebra.text_values import read_texts
+
+            return read_texts(pa.array(values, pa.string()), column.type, zone, blank_is_null=False)
+    except (pa.ArrowException, OverflowError, ValueError):
         pass
-    checked = [_checked(value, column, relation, number, zone) for number, value in enumerate(values, start=1)]
+    checked = [_checked(value, column, relation, number, zone, where) for number, value in enumerate(values, start=1)]
     return pa.array(checked, type=column.type.arrow)
 
 
 def _from_mapping(
-    row: Mapping[Any, Any], schema: Schema, position: dict[str, int], relation: str, number: int
+    row: Mapping[Any, Any], schema: Schema, position: dict[str, int], relation: str, number: int, where: Where
 ) -> list[Any]:
     values: list[Any] = [None] * len(schema)
     for name, value in row.items():
         index = position.get(str(name).lower())
         if index is None:
             raise TypeMismatch(
-                f"row {number} names a column '{name}' that {relation} does not have",
+                f"{where(number)} names a column '{name}' that {relation} does not have",
                 hint=f"its columns are {', '.join(schema.names)}",
             )
         values[index] = value
     return values
 
 
-def _checked(value: Any, column: Column, relation: str, number: int, zone: str) -> Any:
+def _checked(value: Any, column: Column, relation: str, number: int, zone: str, where: Where) -> Any:
     try:
         return convert(value, column.type, zone)
     except (ValueError, TypeError, ArithmeticError) as problem:
         raise TypeMismatch(
             f"{value!r} does not fit column '{column.name}' of {relation}, which is {column.type}",
-            detail=f"in row {number}: {problem}" if str(problem) else f"in row {number}",
+            detail=f"in {where(number)}: {problem}" if str(problem) else f"in {where(number)}",
         ) from None
 
 
@@ -147,6 +161,9 @@ def _integer(value: Any, kind: Type, zone: str) -> int:
 def _floating(value: Any, kind: Type, zone: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
         raise TypeError(f"it is a {type(value).__name__}, not a number")
+    if kind.name == "float" and not isinstance(value, float):
+        float(value)  # raises for a whole number beyond every float
+        return float(pa.array([str(value)]).cast(pa.float32())[0].as_py())  # rounded once, not by way of a double
     return float(value)
 
 

@@ -20,6 +20,7 @@ from viewkeeper.algebra.rows import comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.conditions import anded
+from viewkeeper.sql.dialect import literal_suffix
 
 Range = tuple[Any, Any]
 
@@ -157,6 +158,8 @@ def _column(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, Type] | No
 def _value(node: exp.Expr, kind: Type) -> Any:
     """A literal in the form bounds compare; None if it is not a plain literal of the column's kind."""
     sign = 1
+    while isinstance(node, exp.Paren):
+        node = node.this
     if isinstance(node, exp.Neg):
         node, sign = node.this, -1
     if isinstance(node, exp.Literal) and not node.is_string:
@@ -167,8 +170,10 @@ def _value(node: exp.Expr, kind: Type) -> Any:
         if kind.is_integer:
             return int(number) if number == int(number) else None
         if kind.name == "decimal":
-            return number if _fits(number, kind) else None
+            return number if kind.holds(number) else None  # else engines may round the column to compare the two
         return float(number) if kind.name == "double" and "." not in text else None
+    if kind.name == "double" and literal_suffix(node) == "D":
+        return sign * float(node.this.name)
     if sign < 0:
         return None
     if kind.name == "date":
@@ -176,13 +181,6 @@ def _value(node: exp.Expr, kind: Type) -> Any:
     if kind.name == "string" and isinstance(node, exp.Literal) and node.is_string and "\\" not in str(node.this):
         return str(node.this)
     return None
-
-
-def _fits(number: decimal.Decimal, kind: Type) -> bool:
-    """Whether a decimal column holds a number as it is; else engines may round the column to compare the two."""
-    exponent = number.as_tuple().exponent
-    digits_after = -exponent if isinstance(exponent, int) and exponent < 0 else 0
-    return digits_after <= kind.scale and (not number or number.adjusted() < kind.precision - kind.scale)
 
 
 def _date(node: exp.Expr) -> int | None:

@@ -23,7 +23,7 @@ from viewkeeper.cli.explain import explain
 from viewkeeper.cli.history import history
 from viewkeeper.cli.load import load
 from viewkeeper.cli.ls import ls
-from viewkeeper.cli.output import FORMATS, tell_error
+from viewkeeper.cli.output import FORMATS, note, tell_error
 from viewkeeper.cli.rules import rules
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
@@ -31,8 +31,15 @@ from viewkeeper.cli.vacuum import vacuum
 from viewkeeper.cli.verify import verify
 from viewkeeper.cli.version import show_version, version
 from viewkeeper.errors import ViewkeeperError
+from viewkeeper.spans import seconds
 
-PATIENCE = 3.0
+PATIENCE = 1.5
+"""Seconds after Ctrl-C in which the program may end in order."""
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+_INTERRUPTED = "interrupted: what was not finished was not changed"
 
 
 class Failed(click.ClickException):
@@ -43,6 +50,16 @@ class Failed(click.ClickException):
         tell_error(self.message)
 
 
+class Interrupted(click.ClickException):
+    """Ctrl-C: one line on stderr, and the exit code that shells know."""
+
+    exit_code = INTERRUPTED
+
+    def show(self, file: Any = None) -> None:
+        """Prints it on stderr."""
+        note(self.message)
+
+
 class Verbs(click.Group):
     """The verbs in the order of a first visit; failures become messages."""
 
@@ -51,9 +68,11 @@ class Verbs(click.Group):
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs a verb. A closed pipe and Ctrl-C are left to click, which ends without a traceback."""
+        """Runs a verb. A closed pipe is left to click, which ends without a traceback."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as problem:
+            raise Interrupted(_INTERRUPTED) from problem
         except ViewkeeperError as problem:
             raise Failed(str(problem)) from problem
         except OSError as problem:
@@ -66,6 +85,15 @@ class Verbs(click.Group):
 def _engine(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     if value and value.lower() not in ("spark", "sail") and not value.lower().startswith("sc://"):
         raise click.BadParameter(f"there is no engine '{value}': use spark, sail or sc://host:port")
+    return value or None
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value:
+        try:
+            seconds(value)
+        except ViewkeeperError as problem:
+            raise click.BadParameter(f"{problem.message}: {problem.hint}") from problem
     return value or None
 
 
@@ -82,9 +110,13 @@ def _engine(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
     help="How data is printed.",
 )  # fmt: skip
+@click.option(
+    "--timeout", metavar="T", envvar="VIEWKEEPER_TIMEOUT", show_envvar=True, callback=_duration,
+    help="How long a statement may take: '30 s', '5 minutes'. Default: as long as it takes.",
+)  # fmt: skip
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="The version.")
 @click.pass_context
-def cli(ctx: click.Context, db: str, engine: str | None, form: str) -> None:
+def cli(ctx: click.Context, db: str, engine: str | None, form: str, timeout: str | None) -> None:
     """A database of changing tables on Spark: every commit is an epoch that can be read again.
 
     \b
@@ -94,10 +126,10 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str) -> None:
     viewkeeper --format json sql "SELECT * FROM t AS OF EPOCH 1"
 
     Data goes to stdout, everything else to stderr. Exit code 0: done, 1: failed, 2: wrong usage, 3: verify
-    found a difference.
+    found a difference, 130: interrupted.
     """
     given = ctx.get_parameter_source("db") is not ParameterSource.DEFAULT
-    ctx.obj = Options(db or "lake", engine, form, db_given=given)
+    ctx.obj = Options(db or "lake", engine, form, db_given=given, timeout=timeout)
 
 
 for verb in (demo, sql, load, ls, show, explain, analyze, rules, verify, history, compact, vacuum, doctor, version):
@@ -126,7 +158,7 @@ def _end_soon_after_ctrl_c(told: threading.Event) -> None:
 
     def handle(number: int, frame: object) -> None:
         if pressed.is_set():
-            os._exit(1)
+            os._exit(INTERRUPTED)
         pressed.set()
         raise KeyboardInterrupt
 
@@ -134,8 +166,8 @@ def _end_soon_after_ctrl_c(told: threading.Event) -> None:
         pressed.wait()
         time.sleep(PATIENCE)
         if not told.is_set():
-            os.write(2, b"Aborted!\n")
-        os._exit(1)
+            os.write(2, f"{_INTERRUPTED}\n".encode())
+        os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, handle)
     threading.Thread(target=watch, name="viewkeeper-ctrl-c", daemon=True).start()

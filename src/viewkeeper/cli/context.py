@@ -31,6 +31,7 @@ class Options:
     engine: str | None
     form: str
     db_given: bool = False
+    timeout: str | None = None
 
     @property
     def command(self) -> str:
@@ -51,7 +52,8 @@ class Options:
         state = self.find_state()
         if state is None and not create:
             raise self.no_database()
-        return connect(self.db, self.engine or (state.settings.engine if state else None))
+        engine = self.engine or (state.settings.engine if state else None)
+        return connect(self.db, engine, statement_timeout=self.timeout)
 
     def no_database(self, hint: str | None = None) -> StorageError:
         """The error for a place without a database."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from viewkeeper.cli.checks import Finding, check_space
 from viewkeeper.cli.output import count_of, size
-from viewkeeper.errors import StorageError, ViewkeeperError
+from viewkeeper.errors import ViewkeeperError
 
 if TYPE_CHECKING:
     from viewkeeper.store.state import DataFile, Relation, State
@@ -21,39 +22,54 @@ def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
     from viewkeeper.store.storage import open_storage
     from viewkeeper.store.store import find_state
 
+    faults: list[Finding] = []
     try:
         storage = open_storage(path, {}, "full")
         if storage.local:
             yield check_space(storage.root, "Disk space")
+        faults = list(_check_ledger(storage))
+        yield from faults
         state = find_state(storage)
-        if state is None:
-            yield Finding("Database", "problem", f"there is no database at {path}", "check --db DIR")
-            return
     except ViewkeeperError as problem:
-        yield Finding("Ledger", "problem", _told(problem), problem.hint or RESTORE)
+        found = Finding("Ledger", "problem", _told(problem), problem.hint or RESTORE)
+        if not any(fault.found == problem.message for fault in faults):
+            yield found
+        return
+    if state is None:
+        yield Finding("Database", "problem", f"there is no database at {path}", "check --db DIR")
         return
     kept = f"epochs {state.oldest} to {state.epoch}, {count_of(len(state.names()), 'table')}"
     yield Finding("Ledger", "ok", f"{kept}, made with the engine {state.settings.engine}")
-    yield from _check_entries(storage, state)
     yield from _check_files(storage, state, quick=quick)
-    yield from _check_leftovers(storage, state)
+    yield from _check_functions(state)
+    if not any(fault.status == "problem" for fault in faults):  # else what nothing names may be what was lost
+        yield from _check_leftovers(storage, state)
+
+
+def _check_functions(state: State) -> Iterator[Finding]:
+    """Whether the modules of functions that views use can be found; nothing is imported for it."""
+    from viewkeeper.store.functions import users_of
+
+    for function in state.functions.values():
+        users = ", ".join(users_of(state.alive(), function.name)) or "no view"
+        told = f"{function.name} is {function.target}, used by {users}"
+        if importlib.util.find_spec(function.target.split(":")[0].split(".")[0]) is None:
+            todo = "install its module, or put its directory on PYTHONPATH, where views that use it are maintained"
+            yield Finding("Function", "note", f"{told}; its module is not found here", todo)
+        else:
+            yield Finding("Function", "ok", told)
 
 
 def _told(problem: ViewkeeperError) -> str:
     return problem.message if problem.detail is None else f"{problem.message} ({problem.detail})"
 
 
-def _check_entries(storage: Storage, state: State) -> Iterator[Finding]:
-    """Entries before the newest snapshot are not needed for the state, but the history is told from them."""
-    from viewkeeper.store.ledger import Ledger
+def _check_ledger(storage: Storage) -> Iterator[Finding]:
+    """Every entry and snapshot, also those that are not needed for the newest state."""
+    from viewkeeper.store.audit import audit_ledger
 
-    ledger = Ledger(storage)
-    for number in range(1, state.number + 1):
-        try:
-            if ledger.entry(number) is None:
-                yield Finding("Ledger entry", "problem", f"{ledger.entry_path(number)} is missing", RESTORE)
-        except StorageError as problem:
-            yield Finding("Ledger entry", "problem", _told(problem), RESTORE)
+    for fault in audit_ledger(storage):
+        yield Finding("Ledger file", "note" if fault.derived else "problem", fault.found, fault.todo)
 
 
 def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Finding]:
@@ -66,35 +82,32 @@ def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Fin
             if wrong:
                 broken += 1
                 yield Finding("Data file", "problem", f"{file.path} of {relation.name}: {wrong}", RESTORE)
-    how = "there, with the right number of rows" if quick else "there and read in full"
+    how = "there, with the right checksums" if quick else "there, with the right checksums, and read in full"
     if not broken:
         yield Finding("Data files", "ok", f"{count_of(count, 'file')} ({size(total)}), all {how}")
 
 
 def _look(storage: Storage, relation: Relation, file: DataFile, *, quick: bool) -> str:
-    """What is wrong with a file; empty if nothing is."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    """What is wrong with a file; empty if nothing is. Its bytes are always compared with the ledger's checksum."""
     from viewkeeper.store.batch import read_file
+    from viewkeeper.store.checksums import checked_bytes
 
     try:
-        if quick and storage.local:
-            rows = pq.read_metadata(storage.url(file.path)).num_rows
+        if quick and file.checksum is not None:
+            checked_bytes(storage, file)
         else:
-            rows = read_file(storage, file.path, relation.schema).num_rows
-    except FileNotFoundError:
-        return "it is missing"
+            read_file(storage, file, relation.schema)
     except ViewkeeperError as problem:
-        return "it is missing" if problem.message.endswith("is missing") else f"it cannot be read ({problem.detail})"
-    except (OSError, pa.ArrowException) as problem:
-        return f"it cannot be read ({str(problem).splitlines()[0][:200]})"
-    return "" if rows == file.rows else f"it has {count_of(rows, 'row')}, the ledger says {file.rows:,}"
+        if problem.message.endswith("is missing"):
+            return "it is missing"
+        return (
+            f"{problem.detail}" if problem.message.endswith("is damaged") else f"it cannot be read ({problem.detail})"
+        )
+    return ""
 
 
 def _check_leftovers(storage: Storage, state: State) -> Iterator[Finding]:
     from viewkeeper.store.lease import dead_leases, lease_of
-    from viewkeeper.store.vacuum import named_files
 
     try:
         dead = dead_leases(storage)
@@ -105,12 +118,12 @@ def _check_leftovers(storage: Storage, state: State) -> Iterator[Finding]:
         todo = "nothing is lost; `viewkeeper vacuum` clears them"
         yield Finding("Leases", "note", f"{count_of(len(dead), 'lease')} of processes that are gone", todo)
     alive = {item.path.split("/")[-1].removesuffix(".json") for item in storage.list("leases") if item.path not in dead}
-    named = named_files(state)
+    named = state.named_files()
     unnamed = [item for item in storage.list("relations") if item.path not in named]
     orphans = [item for item in unnamed if lease_of(item.path) not in alive]
     if orphans:
         found = f"{count_of(len(orphans), 'file')} ({size(sum(item.size for item in orphans))}) that no commit names"
-        todo = "they are of unfinished work; `viewkeeper vacuum` deletes them when they are an hour old"
+        todo = "they are of unfinished work; `viewkeeper vacuum` deletes them, some only when they are an hour old"
         yield Finding("Leftover files", "note", found, todo)
     if not dead and not orphans:
         yield Finding("Leftovers", "ok", "none")

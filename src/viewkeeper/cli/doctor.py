@@ -25,15 +25,20 @@ MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "problem": ("PROBLEM
 
 
 @click.command(short_help="Check this machine and a database.")
-@click.option("--quick", is_flag=True, help="Start no engine and read only the footers of data files.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Start no engine and do not decode data files; their checksums are compared all the same.",
+)
 @click.option("--db", metavar="DIR", help="The database to check; the same as --db before the verb.")
 @click.pass_obj
 def doctor(options: Options, quick: bool, db: str | None) -> None:
     """Checks this machine and, with --db DIR, a database; says for each problem what to do.
 
     Looked at are Python, Java, package versions, disk space and whether each engine starts and answers; in a database
-    that the ledger is readable, that every data file it names is there, readable and of the right number of rows, and
-    what dead processes left behind. Nothing is changed. Exit code 1 if there is a problem.
+    that no entry of the ledger is missing, damaged or out of place, that every data file it names is there, has the
+    right checksum and can be read, and what dead processes left behind. Nothing is changed. Exit code 1 if there is a
+    problem.
     """
     if db is not None:
         options = replace(options, db=db, db_given=True)

@@ -22,7 +22,7 @@ from viewkeeper.errors import NotFound
 @click.option("--create", is_flag=True, help="Make the table with the file's columns if it is not there.")
 @click.pass_obj
 def load(options: Options, table: str, file: str, form: str | None, create: bool) -> None:
-    """Loads a Parquet, CSV or JSON FILE (or a directory of them) into TABLE, as one commit.
+    """Loads a Parquet, CSV or JSON FILE, a directory of them, or a Delta table into TABLE, as one commit.
 
     Columns are matched by name; those the file does not have become NULL. A CSV file needs a header line. Either all
     rows are loaded or none.

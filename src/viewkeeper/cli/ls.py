@@ -16,7 +16,7 @@ COLUMNS = ("name", "kind", "columns", "files", "stored_rows", "bytes")
 def ls(options: Options, hidden: bool) -> None:
     """Lists the tables and views: name, kind, columns, files, stored rows (changes included) and size.
 
-    Where there are views, their options are listed too.
+    Where there are views, their options are listed too; where one is suspended, the epoch since which it is stale.
     """
     from viewkeeper.catalogue import options_text
 
@@ -28,6 +28,9 @@ def ls(options: Options, hidden: bool) -> None:
     if any(item["kind"] != "table" for item in listed):
         columns.append("options")
         rows = [[*row, options_text(item["options"])] for row, item in zip(rows, listed, strict=True)]
+    if any(item["stale_since"] is not None for item in listed):
+        columns.append("stale_since")
+        rows = [[*row, item["stale_since"]] for row, item in zip(rows, listed, strict=True)]
     print_rows(columns, rows, options.form)
     if not rows and options.form == "table":
         note(f'there are no tables yet: {options.command} sql "CREATE TABLE t (id BIGINT PRIMARY KEY)"')

@@ -74,6 +74,8 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         body["keeps"] = [names[key] for key in relation.definition.hidden]
         if relation.definition.is_demand:
             body["refreshed_epoch"] = relation.definition.refreshed
+        if relation.definition.suspended and (epoch is None or epoch >= relation.definition.suspended):
+            body["stale_since"] = relation.definition.suspended
     if epoch is not None:
         body["as_of"] = epoch
         body["changed_epoch"] = min(body["changed_epoch"], epoch)
@@ -117,6 +119,7 @@ def _print(about: dict[str, Any]) -> None:
         "reads": ", ".join(about.get("reads", ())),
         "keeps": ", ".join(about.get("keeps", ())),
         "true as of": f"epoch {about['refreshed_epoch']}" if "refreshed_epoch" in about else "",
+        "stale since": f"epoch {about['stale_since']} (suspended)" if "stale_since" in about else "",
         "as of": f"epoch {about['as_of']}" if "as_of" in about else "",
         "created": f"epoch {about['created_epoch']}",
         "last change": f"epoch {about['changed_epoch']}",

@@ -68,6 +68,8 @@ def _makes_table(script: str) -> bool:
 
 
 def _tell(result: Result, form: str) -> None:
+    for remark in result.remarks:
+        note(remark)
     if result.has_rows:
         rows = print_result(result, form)
         if form == "table":

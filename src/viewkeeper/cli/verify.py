@@ -19,17 +19,21 @@ DIFFERENT = 3
 
 @click.command(short_help="Compute views anew and compare.")
 @click.argument("view", required=False)
+@click.option("--with-engine", metavar="E", help="Recompute on another engine: spark, sail or sc://host:port.")
 @click.pass_context
-def verify(ctx: click.Context, view: str | None) -> None:
+def verify(ctx: click.Context, view: str | None, with_engine: str | None) -> None:
     """Computes VIEW (or every materialized view) anew and compares it with what is stored.
 
     Prints the certificate, or the rows that differ; exit code 3 if any do.
     """
     options: Options = ctx.obj
     with options.open() as db:
-        certificate = db.verify(view)
+        certificate = db.verify(view, engine=with_engine)
     if options.form == "json":
-        views = [{"name": view.name, **_facts(view), **_rows_apart(view)} for view in certificate.views]
+        views = [
+            {"name": view.name, **_facts(view), "engine": view.engine, "computed": view.computed, **_rows_apart(view)}
+            for view in certificate.views
+        ]
         print_object({**_facts(certificate), "views": views})
     elif options.form == "csv":
         rows = [[view.name, *_facts(view).values()] for view in certificate.views]
@@ -46,4 +50,5 @@ def _facts(found: Certificate | Checked) -> dict[str, Any]:
 
 def _rows_apart(view: Checked) -> dict[str, Any]:
     """Rows that should be stored and are not, and the other way round (some of them, if there are many)."""
-    return {"missing": [list(row) for row in view.missing], "extra": [list(row) for row in view.extra]}
+    apart: dict[str, Any] = {"missing": [list(row) for row in view.missing], "extra": [list(row) for row in view.extra]}
+    return {**apart, "stale": view.stale} if view.stale else apart

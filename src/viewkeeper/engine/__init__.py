@@ -4,6 +4,6 @@ Only this package imports pyspark. One code path serves all engines: the Spark C
 """
 
 from viewkeeper.engine.engine import Engine, Frame, open_engine
-from viewkeeper.engine.settings import Settings
+from viewkeeper.engine.settings import Limits, Settings
 
-__all__ = ["Engine", "Frame", "Settings", "open_engine"]
+__all__ = ["Engine", "Frame", "Limits", "Settings", "open_engine"]

@@ -3,6 +3,9 @@
 An engine parses every text it is sent, each time; Sail also keeps some 40 kB of memory for good for each. So a text is
 taken apart here, once, and sent as the tree that the engine's own parser would make of it. What has a syntax of its
 own (windows, lambdas, intervals, literals with a suffix ...) is still sent as text.
+
+A message may not be nested deeper than 100 levels: chains of AND and OR are sent as balanced trees, and what is nested
+deeper than that allows as text.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,10 +28,14 @@ from sqlglot.errors import SqlglotError
 from viewkeeper.algebra.types import Type, parse_type, quote
 from viewkeeper.engine.local import spark_type
 from viewkeeper.errors import ViewkeeperError
+from viewkeeper.sql.conditions import put_together
 from viewkeeper.sql.dialect import Verbatim
 
 _OURS = re.compile(r"c\d+|_\w+", re.ASCII)
 """Names that cannot mean a function without brackets, such as current_date."""
+
+MOST_LEVELS = 30
+"""How deep expressions are nested that are sent as trees. A level takes two messages, and those around it need some."""
 
 
 class _HasSyntax(Exception):
@@ -81,12 +88,27 @@ def _tree(text: str) -> exp.Expr | None:
     """The syntax tree of an expression; None if it takes the engine's own parser."""
     try:
         select = Verbatim().parse(f"SELECT {text}")[0]
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return None
     if not isinstance(select, exp.Select) or len(select.expressions) != 1 or _more(select, "expressions", "kind"):
         return None
     found: exp.Expr = select.expressions[0]
-    return found
+    return found if _levels(found) <= MOST_LEVELS else None
+
+
+def _levels(tree: exp.Expr) -> int:
+    """How deep an expression is nested when its chains of AND and OR are balanced."""
+    deepest, waiting = 0, [(tree, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        deepest = max(deepest, level)
+        chain = next((kind for kind in _CHAINS if isinstance(node, kind)), None)
+        if chain is None:
+            waiting += [(part, level + 1) for part in node.iter_expressions()]
+        else:
+            parts = put_together(node, chain)
+            waiting += [(part, level + len(parts).bit_length()) for part in parts]
+    return deepest
 
 
 def _converted(node: exp.Expr | None) -> Any:
@@ -202,6 +224,24 @@ def _call(node: exp.Anonymous) -> Any:
     return Column(UnresolvedFunction(node.this.lower(), [argument._expr for argument in arguments]))
 
 
+def balanced(parts: Sequence[Any], how: Callable[[Any, Any], Any]) -> Any:
+    """Columns put together by an operator for which brackets make no difference, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return how(balanced(parts[:middle], how), balanced(parts[middle:], how))
+
+
+def _chain(kind: type[exp.Binary], how: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    def convert(node: exp.Binary) -> Any:
+        return balanced([_converted(part) for part in put_together(node, kind)], how)
+
+    return convert
+
+
+_CHAINS = (exp.And, exp.Or)
+
+
 def _binary(how: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def convert(node: exp.Binary) -> Any:
         if _more(node, "this", "expression", "typed", "safe"):  # what sqlglot notes of a division
@@ -219,8 +259,8 @@ _FORMS: dict[type[exp.Expr] | type[None], Callable[[Any], Any]] = {
     exp.Paren: lambda node: _converted(node.this),
     exp.Neg: _negative,
     exp.Not: _not,
-    exp.And: _binary(lambda a, b: a & b),
-    exp.Or: _binary(lambda a, b: a | b),
+    exp.And: _chain(exp.And, lambda a, b: a & b),
+    exp.Or: _chain(exp.Or, lambda a, b: a | b),
     exp.Add: _binary(lambda a, b: a + b),
     exp.Sub: _binary(lambda a, b: a - b),
     exp.Mul: _binary(lambda a, b: a * b),

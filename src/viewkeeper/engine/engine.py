@@ -6,6 +6,7 @@ text names its inputs as `{name}` and gets them as arguments.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import sys
@@ -25,14 +26,16 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote, type_of_arrow
+from viewkeeper.engine import functions_on_sail
 from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
 from viewkeeper.engine.local import fetched, local_frame, spark_struct
-from viewkeeper.engine.problems import translate
+from viewkeeper.engine.problems import lacks_function, translate
+from viewkeeper.engine.running import Statement, statement
 from viewkeeper.engine.servers import DEBUGGING, local_server
-from viewkeeper.engine.settings import Settings
-from viewkeeper.errors import EngineError, SessionLost
+from viewkeeper.engine.settings import Limits, Settings
+from viewkeeper.errors import EngineError, SessionLost, ViewkeeperError
 
 Frame: TypeAlias = Any
 T = TypeVar("T")
@@ -59,6 +62,14 @@ _PAGE_OPTIONS = {
     "spark": ("parquet.page.row.count.limit", "parquet.dictionary.page.size"),
 }
 """What the engines call the rows of a page and the size of a dictionary."""
+
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Apache Spark without compiled plans, for few rows."""
 
 _sessions: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 _lock = threading.Lock()
@@ -107,14 +118,37 @@ class Engine:
         self.given: Any = None
         self.put_scratch: Callable[[pa.Table], str] | None = None
         self._given_is_set = False
+        self.limits = Limits()
         self.functions: dict[str, tuple[Any, str]] = {}
         self._own = ""  # a session with functions of a user's is not shared
+        self.supply: Callable[[ViewkeeperError], bool] | None = None
 
     def declare(self, name: str, function: Any, returns: str) -> None:
         """Makes a Python or pandas function known to the session under a name, and to every session after it."""
         self._own = self._own or uuid.uuid4().hex
         self.functions[name.lower()] = (function, returns)
         self._guard(lambda: _register(self.session, name, function, returns))
+
+    def share_functions(self, other: Engine) -> None:
+        """Makes the functions that were declared for another engine known to this one."""
+        self.functions, self._own = other.functions, other._own
+
+    def forget_function(self, name: str) -> None:
+        """Forgets a function; sessions from now on do not have it."""
+        if self.functions.pop(name.lower(), None) is not None:
+            self._own = uuid.uuid4().hex
+
+    def for_few_rows(self) -> Engine:
+        """This engine with a session for plans that run once, over a handful of rows.
+
+        Apache Spark takes most of the time of such a plan to compile it; the session has it interpreted.
+        """
+        if self.kind != "spark" or self.given is not None or self.functions:
+            return self
+        _ = self.session  # a server that starts now starts with the user's settings
+        engine = Engine(self.kind, self.where, self.settings, {**self.conf, **_INTERPRETED}, self.storage)
+        engine.limits = self.limits
+        return engine
 
     @property
     def is_local(self) -> bool:
@@ -157,11 +191,14 @@ class Engine:
             session = SparkSession.builder.remote(url).create()
             if self.is_local:  # a server of this process: a lost connection cannot be taken up again
                 session.client.disable_reattachable_execute()
+                session.client.set_retry_policies([])
             if self.where == "sail":
                 _set(session, DEBUGGING, "false")  # Apache Spark takes it only when it starts
             for name, value in conf.items():
                 _set(session, name, value)
             session.range(1).collect()
+            if self.kind == "sail":
+                functions_on_sail.register(session)
             for name, (function, returns) in self.functions.items():
                 _register(session, name, function, returns)
         except PySparkException as problem:
@@ -181,14 +218,30 @@ class Engine:
                 _let_go(_sessions.pop(key))
 
     def surviving(self, action: Callable[[], T]) -> T:
-        """Runs something that may be run twice: once more, in a new session, if the engine has lost this one."""
-        try:
-            return self._guard(action)
-        except SessionLost:
-            if self.given is not None:
-                raise
-            self.forget_session()
-            return self._guard(action)
+        """Runs something that may be run twice: once more, in a new session, if the engine has lost this one.
+
+        Also if it lacked a function of the user's that `supply` could bring.
+        """
+        with self.running():
+            while True:
+                try:
+                    return self._guard(action)
+                except SessionLost:
+                    if self.given is not None:
+                        raise
+                    self.forget_session()
+                    return self._guard(action)
+                except ViewkeeperError as problem:
+                    if not self.supplied(problem):
+                        raise
+
+    def supplied(self, problem: ViewkeeperError) -> bool:
+        """Whether what the engine lacked was a function of the user's, which it has from now on."""
+        return self.supply is not None and lacks_function(problem) and self.supply(problem)
+
+    def running(self) -> contextlib.AbstractContextManager[Statement]:
+        """The statement that all inside belongs to: Ctrl-C and its time limit end it as a whole."""
+        return statement(self.limits.statement_timeout)
 
     # frames --------------------------------------------------------------------------------------
 
@@ -203,10 +256,9 @@ class Engine:
             reader = reader.option("pushdown_filters", "true")
         return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in struct.names]))
 
-    def outside(self, path: str, form: str, options: dict[str, str]) -> Frame:
-        """A file of a user's: Parquet, CSV or JSON."""
-        reader = self.session.read.options(**options)
-        return self._guard(lambda: reader.format(form).load(path))
+    def outside(self, paths: Sequence[str]) -> Frame:
+        """Parquet files of a user's, all with the same columns."""
+        return self._guard(lambda: self.session.read.parquet(*paths))
 
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
         """Arrow rows as a frame: sent along when few, through a scratch file when many."""
@@ -220,11 +272,11 @@ class Engine:
     def sent(self, table: pa.Table) -> Frame:
         """Arrow rows as a frame that holds them itself, in the types they have."""
         schema = Schema(tuple(Column(field.name, type_of_arrow(field.type)) for field in table.schema))
-        return self._guard(lambda: self.session.createDataFrame(table, schema=schema.ddl))
+        return self._call(lambda session: session.createDataFrame(table, schema=schema.ddl))
 
     def sql(self, text: str, **frames: Frame) -> Frame:
         """A query. Over frames, the text names them as {name}, and the caller doubles all other braces."""
-        return self._guard(lambda: self.session.sql(text, **frames))
+        return self._call(lambda session: session.sql(text, **frames))
 
     def bind(self, frame: Frame, keys: pa.Table, schema: Schema) -> Frame:
         """The rows whose key columns equal (as GROUP BY has it) a row of `keys`: literals if few, else a broadcast."""
@@ -262,7 +314,8 @@ class Engine:
 
     def collect(self, frame: Frame) -> pa.Table:
         """All rows of a frame, on the driver."""
-        return self._guard(frame.toArrow)
+        table: pa.Table = self._call(lambda _: frame.toArrow())
+        return table
 
     def collect_small(self, frame: Frame) -> pa.Table | None:
         """All rows if there are at most SMALL, else None."""
@@ -272,11 +325,15 @@ class Engine:
 
     def fetch(self, frame: Frame) -> pa.Table:
         """All rows of a frame, on the driver, in types that still have to be made exact."""
-        return self._guard(lambda: fetched(frame))
+        return self._call(lambda _: fetched(frame))
+
+    def count(self, frame: Frame) -> int:
+        """How many rows a frame has."""
+        return int(self._call(lambda _: frame.count()))
 
     def columns(self, frame: Frame) -> list[tuple[str, str]]:
         """Names and types of a frame, without running it."""
-        fields = self._guard(lambda: frame.schema.fields)
+        fields = self._call(lambda _: frame.schema.fields)
         return [(str(field.name), _type_text(field.dataType)) for field in fields]
 
     def write(self, frame: Frame, path: str, partition: str | None = None) -> None:
@@ -294,7 +351,7 @@ class Engine:
                 writer = writer.option("statistics_enabled", "none")
         if partition:
             writer = writer.partitionBy(partition)
-        self._guard(lambda: writer.parquet(path))
+        self._call(lambda _: writer.parquet(path))
 
     def write_in_key_ranges(
         self, frame: Frame, path: str, schema: Schema, names: Sequence[str], parts: int, rows: int
@@ -330,7 +387,13 @@ class Engine:
 
     def version(self) -> str:
         """What answers: the engine and its version."""
-        return str(self._guard(lambda: self.session.version))
+        return str(self._call(lambda session: session.version))
+
+    def _call(self, action: Callable[[Any], T]) -> T:
+        """A call of the engine, which Ctrl-C and the statement's time limit can leave."""
+        session = self.session
+        with self.running() as running:
+            return self._guard(lambda: running.call(session, lambda: action(session)))
 
     def _guard(self, action: Callable[[], T]) -> T:
         try:

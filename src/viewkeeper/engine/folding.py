@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.columns import parsed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.engine.texts import extremum_text
 from viewkeeper.errors import TypeMismatch
 
 EXTREMA = ("min", "max")

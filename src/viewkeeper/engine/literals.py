@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import functools
 import operator
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +12,7 @@ from pyspark.sql import functions as F
 
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type, quote
-from viewkeeper.engine.columns import typed
+from viewkeeper.engine.columns import balanced, typed
 
 FEW = 20
 """Engines prune by lists of literals up to about this length."""
@@ -54,12 +52,8 @@ def literal_filter(keys: pa.Table, schema: Schema) -> Any | None:
     first = names[0].isin(*[row[0] for row in rows])
     if len(names) == 1:
         return first
-    tests = [_all(name == value for name, value in zip(names, row, strict=True)) for row in rows]
-    return first & functools.reduce(operator.or_, tests)
-
-
-def _all(tests: Iterable[Any]) -> Any:
-    return functools.reduce(operator.and_, tests)
+    tests = [balanced([name == value for name, value in zip(names, row, strict=True)], operator.and_) for row in rows]
+    return first & balanced(tests, operator.or_)
 
 
 def cut_expression(name: str, kind: Type) -> str | None:

@@ -20,7 +20,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.columns import listed, parsed
-from viewkeeper.engine.engine import Engine
+from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.engine.lowered import (
     Binding,
     Lowered,
@@ -92,8 +92,8 @@ class Lowering:
         return self.reader.rederived(node)
 
     def _rows(self, node: n.Rows, binding: Binding | None) -> Lowered:
-        if not node.attributes:
-            return Lowered(self.engine.sql("SELECT 1 AS _vk_one"), ())
+        if not node.attributes and node.rows:
+            return Lowered(self.engine.union([self.engine.sql("SELECT 1 AS _vk_one") for _ in node.rows]), ())
         selects = []
         for row in node.rows:
             values = zip(node.attributes, row, strict=True)
@@ -138,7 +138,19 @@ class Lowering:
             known = tuple(rows_that_may_pass(table, below.outputs, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
-        return replace(below, frame=below.frame.filter(parsed(node.condition.sql)), known=known, wide=below.keys)
+        return replace(below, frame=below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
+
+    def condition(self, node: n.Filter) -> str:
+        """A filter's condition. One that may raise sees only rows that pass the filters below, which Sail tests along
+        with it."""
+        before: list[Expression] = []
+        below = node.input
+        while self.engine.kind == "sail" and node.condition.raises and isinstance(below, n.Filter):
+            before.insert(0, below.condition)
+            below = below.input
+        if not before:
+            return node.condition.sql
+        return f"CASE WHEN {conjunction(tuple(before)).sql} THEN CAST({node.condition.sql} AS INT) ELSE 0 END = 1"
 
     def _union(self, node: n.Union, binding: Binding | None) -> Lowered:
         parts: list[Lowered] = []
@@ -255,14 +267,29 @@ class Lowering:
                 keys = [e.left if e.left in left.outputs else e.right for e in equalities if not e.null_safe]
                 ours = ours.filter(parsed(" AND ".join(f"{key.label} IS NOT NULL" for key in keys))) if keys else ours
             frame = ours.join(right.frame, parsed(condition), "inner")
-        elif self._mixed:  # beside a cross join Sail takes <=> for =
-            one, other = (side.frame.select(*listed("*", f"1 AS _vk_{i}")) for i, side in enumerate((left, right)))
-            frame = one.join(other, parsed("_vk_0 <=> _vk_1"), "inner").drop("_vk_0", "_vk_1")
         else:
-            frame = left.frame.crossJoin(right.frame)
+            frame = self._crossed(left.frame, right.frame)
         narrow = left.narrow or right.narrow
         known = tuple(spread(table, equalities) for table in (*left.known, *right.known))
         return Lowered(frame, outputs, weighted, known, narrow, wide=wide)
+
+    def _crossed(self, left: Frame, right: Frame) -> Frame:
+        if not self._mixed:
+            return left.crossJoin(right)
+        # beside a cross join Sail takes <=> for =
+        one, other = (side.select(*listed("*", f"1 AS _vk_{i}")) for i, side in enumerate((left, right)))
+        return one.join(other, parsed("_vk_0 <=> _vk_1"), "inner").drop("_vk_0", "_vk_1")
+
+    def _unordered(self, frame: Frame) -> Frame:
+        """Rows of which the engine forgets that they are sorted.
+
+        What a sort by many columns means for the columns of a union and of a GROUP BY above it takes Sail a time that
+        doubles with each of them. It does not follow an order through a cross join.
+        """
+        if self.engine.kind != "sail":
+            return frame
+        one = self.engine.session.range(1).select(*listed("id AS _vk_one"))
+        return self._crossed(frame, one).drop("_vk_one")
 
     def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
         padded = {inner for _, inner in node.padded}
@@ -359,12 +386,12 @@ class Lowering:
                 frame = frame.offset(node.offset)
             if node.limit is not None:
                 frame = frame.limit(node.limit)
-            return replace(below, frame=frame)
+            return replace(below, frame=self._unordered(frame))
         number = f"row_number() OVER ({window_text(node.partition, keys, ROWS_SO_FAR)}) AS _vk_rank"
         frame = below.frame.select(*listed(*below.columns, number)).filter(parsed(f"_vk_rank > {node.offset}"))
         if node.limit is not None:
             frame = frame.filter(parsed(f"_vk_rank <= {node.offset + node.limit}"))
-        return replace(below, frame=frame.select(*listed(*below.columns)))
+        return replace(below, frame=self._unordered(frame.select(*listed(*below.columns))))
 
     # changes -------------------------------------------------------------------------------------
 

@@ -12,10 +12,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from viewkeeper.engine.sigint import keeping_python_sigint, keeping_sigint
 from viewkeeper.errors import EngineError
 
 SAIL_STACK = "268435456"
 """Sail overflows its stack on deep plans unless this is set before it starts."""
+
+SAIL_THREADS = 64 + 4 * (os.cpu_count() or 2)
+"""Many more than a query keeps busy: a cross join goes on after it was told to stop, and keeps a thread for each
+partition until it ends. All servers of a process share these threads, so another server would not help."""
 
 _lock = threading.Lock()
 _addresses: dict[str, str] = {}
@@ -26,11 +31,20 @@ DEBUGGING = "spark.python.sql.dataFrameDebugging.enabled"
 
 
 def local_server(kind: str, conf: dict[str, str], storage: dict[str, str]) -> str:
-    """The Spark Connect address of the local server of a kind, started at first use."""
+    """The Spark Connect address of the local server of a kind, started at first use, and again if it has ended."""
     with _lock:
-        if kind not in _addresses:
+        if kind not in _addresses or not (kind == "spark" or _listens(_addresses[kind])):
             _addresses[kind] = _start_sail(storage) if kind == "sail" else _start_spark(conf)
         return _addresses[kind]
+
+
+def _listens(address: str) -> bool:
+    host, port = address.removeprefix("sc://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError:
+        return False
+    return True
 
 
 def _start_sail(storage: dict[str, str]) -> str:
@@ -40,8 +54,9 @@ def _start_sail(storage: dict[str, str]) -> str:
         os.environ.setdefault(name.upper(), value)
     from pysail.spark import SparkConnectServer
 
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
+    with keeping_sigint(), _with("TOKIO_WORKER_THREADS", str(SAIL_THREADS)):
+        server = SparkConnectServer("127.0.0.1", 0)
+        server.start(background=True)
     host, port = server.listening_address
     atexit.register(_quietly(server.stop))
     return f"sc://{host}:{port}"
@@ -76,7 +91,7 @@ def _start_spark(conf: dict[str, str]) -> str:
     }
     log = os.path.join(tempfile.gettempdir(), f"viewkeeper-spark-{os.getpid()}.log")
     try:
-        with _output_to(log), _without("SPARK_CONNECT_MODE_ENABLED"):
+        with _output_to(log), _without("SPARK_CONNECT_MODE_ENABLED"), keeping_python_sigint():
             Remote._start_connect_server("local[*]", options)
     except Exception as problem:
         raise EngineError(
@@ -108,6 +123,19 @@ def _without(name: str) -> Iterator[None]:
     finally:
         if kept is not None:
             os.environ[name] = kept
+
+
+@contextlib.contextmanager
+def _with(name: str, value: str) -> Iterator[None]:
+    """For a while, an environment with a variable, unless the user has set it."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _free_port() -> int:

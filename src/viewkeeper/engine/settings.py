@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a statement may take, and a recursion that may have no end; settings of an open database."""
+
+    statement_timeout: float | None = None
+    max_rounds: int = 10_000
+    max_rows: int = 100_000_000
+
+    def with_value(self, name: str, value: float | int | None) -> Limits:
+        """The limits with another value of one; None for what it is at first, a time limit of 0 for none."""
+        if value is None or (name == "statement_timeout" and value == 0):
+            value = getattr(Limits(), name)
+        return replace(self, **{name: value})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.columns import parsed
 from viewkeeper.engine.maps import hidden
@@ -23,19 +24,26 @@ def call_text(call: n.Call) -> str:
     if call.function == "sum":
         if call.argument.type.is_integer:
             argument = f"CAST({argument} AS DECIMAL(20,0))"
-        return f"CAST(sum({argument}) AS {call.output.type.ddl})"
+        return _checked_sum(argument, call.argument.type, call.output.type)
     if call.function in ("min", "max"):
         return extremum_text(call.function, argument, call.argument.type)
     return f"{call.function}({argument})"
 
 
-def extremum_text(function: str, label: str, kind: Type) -> str:
-    """min or max of a column. NaN is greater than every number; Sail's group-by is not sure of that."""
-    if not kind.is_float:
-        return f"{function}({label})"
-    numbers = f"{function}(CASE WHEN NOT isnan({label}) THEN {label} END)"
-    some = f"CASE WHEN max(CASE WHEN isnan({label}) THEN 1 ELSE 0 END) = 1 THEN CAST('NaN' AS {kind.ddl}) END"
-    return f"coalesce({numbers}, {some})" if function == "min" else f"coalesce({some}, {numbers})"
+def _checked_sum(argument: str, kind: Type, result: Type) -> str:
+    """A sum that raises where it has more digits than its type; Sail's own wraps around, or has a 39th digit."""
+    if kind.name != "decimal" or kind.precision + _ROWS <= result.precision:
+        return f"CAST(sum({argument}) AS {result.ddl})"
+    most = f"CAST('1.2E{result.precision - result.scale}' AS DOUBLE)"
+    digits = f"CAST(CAST(sum({argument}) AS STRING) AS {result.ddl})"
+    return (  # Sail names a sum without its casts: + 0D tells the two apart
+        f"CASE WHEN abs(sum(CAST({argument} AS DOUBLE) + 0D)) > {most} "
+        f"THEN CAST(raise_error('a sum has more than {result.precision} digits') AS {result.ddl}) ELSE {digits} END"
+    )
+
+
+_ROWS = 10
+"""Digits that the number of rows may add to a sum."""
 
 
 def whole_row(

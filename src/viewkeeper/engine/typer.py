@@ -20,6 +20,11 @@ class EngineTyper:
         self._known: OrderedDict[str, list[tuple[str, str]]] = OrderedDict()
         self._lock = threading.Lock()
 
+    @property
+    def coerces(self) -> bool:
+        """Whether operators need no casts and checks, because the engine is Apache Spark."""
+        return self.engine.kind != "sail"
+
     def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
         """Names and types of `SELECT items FROM (typed NULLs as inputs) more`; nothing is run."""
         question = _question(inputs, items, more)

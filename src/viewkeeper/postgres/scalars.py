@@ -558,6 +558,8 @@ def extremum(function: str, text: str, kind: Type, behind: str = "") -> str:
 class PostgresTyper:
     """Says what types expressions have in PostgreSQL; what cannot be printed is refused here already, at its place."""
 
+    coerces = True
+
     def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
         """Names and types of `SELECT items FROM (typed NULLs as inputs) more`."""
         kinds = [Scalars(inputs, GROUP).term(item).type for item in items]

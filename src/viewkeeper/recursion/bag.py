@@ -8,20 +8,21 @@ Steps read T once, so they are linear in it, and changes with negative weights g
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.rules import Literal, Rule
+from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.errors import SqlError
 from viewkeeper.recursion.bodies import body
+from viewkeeper.recursion.endless import Rounds, growth_of
 from viewkeeper.recursion.evaluation import outside_of
 from viewkeeper.recursion.rows import Workspace, renamed
-
-MOST_ROUNDS = 1_000
-"""A bag whose steps still give rows after so many rounds is given up: in a cycle they never end."""
 
 
 def evaluate_bag(space: Workspace, node: n.Fixpoint) -> list[Lowered]:
@@ -63,10 +64,15 @@ def _rounds(space: Workspace, node: n.Fixpoint, first: Lowered) -> Iterator[Lowe
     steps = [rule for rule in node.rules if _reads_itself(rule)]
     outside = outside_of(node)
     current = first
-    for _ in range(MOST_ROUNDS):
+    total = 0
+    rounds = Rounds(growth_of(node.predicates, node.rules, bag=True), space.engine.limits)
+    while True:
         current = space.reader.keep(current)
         if current.empty:
             return
+        rounds.begin([(node.predicates[0].name, functools.partial(_on_driver, current))])
+        total += current.count
+        rounds.check_rows(total)
         yield current
         if not steps:
             return
@@ -78,11 +84,13 @@ def _rounds(space: Workspace, node: n.Fixpoint, first: Lowered) -> Iterator[Lowe
 
         parts = [body(rule, node.predicates[0], source, _own_place(rule)) for rule in steps]
         current = lowering.lower(_all(parts, node))
-    raise SqlError(
-        f"the recursion of {node.shown} did not end after {MOST_ROUNDS:,} rounds",
-        detail="with UNION ALL, rows that lead back to themselves are derived again and again; nothing was changed",
-        hint="write UNION instead of UNION ALL, or count the steps and add a condition that ends them",
-    )
+
+
+def _on_driver(kept: Lowered) -> list[tuple[Any, ...]] | None:
+    if kept.rows is None:
+        return None
+    weights = [WEIGHT] if WEIGHT in kept.rows.column_names else []
+    return row_tuples(kept.rows.drop_columns(weights))
 
 
 def _all(parts: list[n.Node], node: n.Fixpoint) -> n.Node:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, text
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, text
 from viewkeeper.algebra.rules import Rule
 from viewkeeper.algebra.types import Type
 from viewkeeper.analysis.relevance import fixed_values
@@ -29,39 +29,44 @@ Constants = Mapping[Attribute, Expression]
 
 
 def with_constants(node: n.Node) -> n.Node:
-    """An expression whose recursions derive only what the conditions above them, column = constant, ask for."""
-    return _pushed(node, {})
+    """An expression whose recursions derive only what the conditions above them, column = constant, ask for.
+
+    New rules have numbers of attributes that stand nowhere else in the expression: one number is one attribute.
+    """
+    return _pushed(node, {}, Numbers(n.highest(node) + 1))
 
 
-def _pushed(node: n.Node, constants: Constants) -> n.Node:
+def _pushed(node: n.Node, constants: Constants, numbers: Numbers) -> n.Node:
     match node:
         case n.Fixpoint():
-            below = node.with_inputs(tuple(_pushed(part, {}) for part in node.inputs))
-            return below if node.bag else _specialised(below, constants)
+            below = node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
+            return below if node.bag else _specialised(below, constants, numbers)
         case n.Filter():
             more = _said(node.condition)
-            return node.with_inputs((_pushed(node.input, {**constants, **more}),))
+            return node.with_inputs((_pushed(node.input, {**constants, **more}, numbers),))
         case n.Project():
             passed = {e.attribute: constants[a] for a, e in node.columns if e.attribute and a in constants}
-            return node.with_inputs((_pushed(node.input, passed),))
+            return node.with_inputs((_pushed(node.input, passed, numbers),))
         case n.Join():
             known = dict(constants)
             for condition in node.conditions:
                 known.update(_said(condition))
-            return node.with_inputs(tuple(_pushed(part, _spread(known, node.equalities)) for part in node.inputs))
+            return node.with_inputs(
+                tuple(_pushed(part, _spread(known, node.equalities), numbers) for part in node.inputs)
+            )
         case n.Exists():
-            return node.with_inputs((_pushed(node.left, constants), _pushed(node.right, {})))
+            return node.with_inputs((_pushed(node.left, constants, numbers), _pushed(node.right, {}, numbers)))
         case n.Distinct() | n.Generate():
-            return node.with_inputs((_pushed(node.input, constants),))
+            return node.with_inputs((_pushed(node.input, constants, numbers),))
         case n.Aggregate():
             kept = {a: constants[a] for a in node.groups if a in constants}
-            return node.with_inputs((_pushed(node.input, kept),))
+            return node.with_inputs((_pushed(node.input, kept, numbers),))
         case n.Union():
             places = {i: constants[a] for i, a in enumerate(node.outputs) if a in constants}
-            parts = (_pushed(part, {part.outputs[i]: e for i, e in places.items()}) for part in node.inputs)
+            parts = (_pushed(part, {part.outputs[i]: e for i, e in places.items()}, numbers) for part in node.inputs)
             return node.with_inputs(tuple(parts))
         case _:
-            return node.with_inputs(tuple(_pushed(part, {}) for part in node.inputs))
+            return node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
 
 
 def _said(condition: Expression) -> dict[Attribute, Expression]:
@@ -96,13 +101,13 @@ def _spread(constants: Constants, equalities: tuple[Equality, ...]) -> Constants
         found.update(more)
 
 
-def _specialised(node: n.Fixpoint, constants: Constants) -> n.Fixpoint:
+def _specialised(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.Fixpoint:
     """The recursion, rewritten for constants in some columns of the relation that it shows."""
     bound = tuple(i for i, a in enumerate(node.outputs) if a in constants)
     if not bound or MARK in node.shown:
         return node
     written = Written()
-    rewriting = Rewriting(node.predicates, node.rules, written, supplements=False)
+    rewriting = Rewriting(node.predicates, node.rules, written, supplements=False, numbers=numbers)
     rewriting.make(node.shown, bound)
     if rewriting.unbound:
         return node  # somewhere all of a relation is needed in any case

@@ -10,15 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.errors import DatalogError
+from viewkeeper.recursion.endless import Rounds, growth_of
 from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed
 from viewkeeper.recursion.steps import Joins, Step
-
-MOST_ROUNDS = 10_000
-"""A recursion that has not ended after so many rounds is given up."""
-
-MOST_ROWS = 200_000_000
-"""So is one that has derived more rows."""
 
 Outside = Callable[[Lowering, Literal], n.Node]
 """Gives the rows of a literal outside of the recursion, under its attributes."""
@@ -74,15 +68,17 @@ class Evaluation:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Applies the rules until nothing is added, or until enough is known; then it can go on later."""
+        if not self.goes_on:
+            return
+        rounds = Rounds(growth_of(self._predicates.values(), self.rules()), self.space.engine.limits)
         while self.goes_on and not until():
             self.rounds += 1
-            check_rounds(self.rounds, self._predicates)
             added, self._waiting = self._waiting, {}
+            rounds.begin((name, part.on_driver) for name, parts in added.items() for part in parts)
             fresh, self._new_rules = self._new_rules, []
             for name in self._predicates:
                 self._round(name, added, [rule for rule in fresh if rule.head == name])
-            if self.count > MOST_ROWS:
-                raise _endless(self._predicates, f"has more than {MOST_ROWS:,} rows")
+            rounds.check_rows(self.count)
 
     def _round(self, name: str, added: dict[str, list[Rows]], fresh: Sequence[Rule]) -> None:
         """What one relation gains from what was added last, and from rules that are new."""
@@ -107,20 +103,6 @@ class Evaluation:
 
     def _recursive(self, rule: Rule) -> list[str]:
         return [str(literal.source) for literal in rule.body if literal.source in self.known and not literal.negated]
-
-
-def check_rounds(rounds: int, names: Iterable[str]) -> None:
-    """Gives up a recursion that does not end."""
-    if rounds > MOST_ROUNDS:
-        raise _endless(names, f"did not end after {MOST_ROUNDS:,} rounds")
-
-
-def _endless(names: Iterable[str], what: str) -> DatalogError:
-    return DatalogError(
-        f"the recursion of {', '.join(sorted(names))} {what}",
-        detail="nothing was changed",
-        hint="a rule that computes new values, such as x + 1, needs a condition that ends it",
-    )
 
 
 def outside_of(node: n.Fixpoint) -> Outside:

@@ -21,8 +21,10 @@ from viewkeeper.algebra.rows import filter_rows
 from viewkeeper.algebra.rules import Literal, Rule
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.running import check_stopped
 from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Trace
-from viewkeeper.recursion.evaluation import Outside, check_rounds, outside_in
+from viewkeeper.recursion.endless import Rounds, growth_of
+from viewkeeper.recursion.evaluation import Outside, outside_in
 from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed, rest_of
 from viewkeeper.recursion.steps import Joins, Moved, Step
 
@@ -80,8 +82,8 @@ class Maintenance:
 
     def following(self, rules: Sequence[Rule], changes: dict[str, Rows]) -> list[Step]:
         """The next steps: where changed recursive relations stand in the rules."""
+        check_stopped()
         self.trace.rounds += 1
-        check_rounds(self.trace.rounds, self.predicates)
         return [
             Step(rule, place, changes[literal.source])
             for rule in rules
@@ -117,6 +119,7 @@ class Maintenance:
     # what comes ----------------------------------------------------------------------------------
 
     def _add(self, steps: list[Step]) -> None:
+        rounds = Rounds(growth_of(self.after.predicates, self.after.rules), self.space.engine.limits)
         while steps:
             came: dict[str, Rows] = {}
             for name, predicate in self.predicates.items():
@@ -126,8 +129,10 @@ class Maintenance:
                 fresh = self._not_there(name, predicate.attributes, self.added[name].new_among(found))
                 if fresh.count:
                     came[name] = fresh
+            rounds.begin((name, rows.on_driver) for name, rows in came.items())
             for name, rows in came.items():
                 self.added[name].add(rows)
+            rounds.check_rows(sum(added.count for added in self.added.values()))
             steps = self.following(self.after.rules, came)
 
     def _not_there(self, name: str, attributes: tuple[Attribute, ...], rows: Rows) -> Rows:

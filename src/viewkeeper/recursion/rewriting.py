@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column
 from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.recursion.bodies import made_equal, numbers_beside
 from viewkeeper.recursion.rows import all_equal
@@ -78,10 +78,12 @@ class Rewriting:
         *,
         supplements: bool = True,
         is_small: Callable[[Literal], bool] = lambda _: False,
+        numbers: Numbers | None = None,
     ) -> None:
         """`supplements`: what stands before a call is kept in a relation of its own, not joined twice.
 
         `is_small` tells literals that can be read by any of their columns, not only by those they are sorted by.
+        `numbers` are for rules that come to stand in a larger expression.
         """
         self.predicates = {predicate.name: predicate for predicate in predicates}
         self.rules = rules
@@ -90,7 +92,7 @@ class Rewriting:
         self.adornments: list[str] = []
         self.instead: dict[tuple[str, Bound], Bound] = {}  # adornments with fewer columns that are asked for anyway
         self._made: set[tuple[str, Bound]] = set()
-        self.numbers = numbers_beside(predicates, rules)
+        self.numbers = numbers or numbers_beside(predicates, rules)
         self._supplements = 0 if supplements else None
 
     @property

@@ -49,6 +49,10 @@ class Rows:
         assert self.table is not None
         return row_tuples(self.table)
 
+    def on_driver(self) -> Tuples | None:
+        """The rows; None if they are in files."""
+        return None if self.table is None else self.tuples
+
     def node(self, lowering: Lowering, attributes: Sequence[Attribute]) -> n.Node:
         """The rows inside a query, under given attributes."""
         return renamed(lowering.given(self.lowered), attributes)

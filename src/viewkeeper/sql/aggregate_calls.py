@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from viewkeeper.sql.context import Context
 from viewkeeper.sql.functions import AGGREGATES, GROUPINGS
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
@@ -24,6 +25,7 @@ class Written:
     condition: exp.Expr | None = None
     order: tuple[exp.Ordered, ...] = ()
     ignores_nulls: bool = False
+    respects_nulls: bool = False
 
 
 def inner_call(node: exp.Expr) -> exp.Anonymous | None:
@@ -70,7 +72,7 @@ def take_apart(node: exp.Expr) -> Written:
     """An aggregate call taken apart."""
     condition: exp.Expr | None = None
     order: tuple[exp.Ordered, ...] = ()
-    ignores = False
+    ignores = respects = False
     inside = node
     while isinstance(inside, _WRAPPERS):
         if isinstance(inside, exp.Filter):
@@ -79,13 +81,34 @@ def take_apart(node: exp.Expr) -> Written:
             order = tuple(inside.expression.expressions)
         elif isinstance(inside, exp.IgnoreNulls):
             ignores = True
+        elif isinstance(inside, exp.RespectNulls):
+            respects = True
         inside = inside.this
     arguments = list(inside.expressions)
     distinct = False
     if arguments and isinstance(arguments[0], exp.Distinct):
         distinct = True
         arguments = [*arguments[0].expressions, *arguments[1:]]
-    return Written(node, inside.name.lower(), tuple(arguments), distinct, condition, order, ignores)
+    return Written(node, inside.name.lower(), tuple(arguments), distinct, condition, order, ignores, respects)
+
+
+def separator(context: Context, call: Written) -> exp.Expr | None:
+    """The separator of listagg; None if it has none, or NULL, which is the same."""
+    if not call.arguments:
+        context.wrong(f"{call.name} takes a value", call.node, None)
+    if len(call.arguments) == 1:
+        return None
+    given = call.arguments[1]
+    inside = given
+    while isinstance(inside, (exp.Paren, exp.Cast)):
+        inside = inside.this
+    if isinstance(inside, exp.Null):
+        return None
+    if context.attributes_in(given):
+        context.refuse(f"the separator of {call.name} is a constant", call.node, "write it as a string")
+    if isinstance(given, (exp.Literal, exp.HexString)):
+        return given.copy()
+    return exp.Anonymous(this="coalesce", expressions=[given.copy(), exp.Literal.string("")])
 
 
 def same(one: exp.Expr, other: exp.Expr) -> bool:

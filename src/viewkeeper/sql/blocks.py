@@ -15,6 +15,7 @@ from viewkeeper.sql.aggregate_calls import is_aggregate, outermost, replaced, sa
 from viewkeeper.sql.aggregates import Aggregation
 from viewkeeper.sql.binding import Binder
 from viewkeeper.sql.catalog import Query
+from viewkeeper.sql.clauses import QUERY, only
 from viewkeeper.sql.conditions import conjuncts
 from viewkeeper.sql.context import Context, passed_on
 from viewkeeper.sql.generators import generated, is_generator
@@ -25,10 +26,18 @@ from viewkeeper.sql.scopes import Scope
 from viewkeeper.sql.selecting import Item, Selecting
 from viewkeeper.sql.sources import Sources
 from viewkeeper.sql.subqueries import substituted
-from viewkeeper.sql.windows import Windows, direction, resolve_named_windows
+from viewkeeper.sql.window_frames import direction
+from viewkeeper.sql.window_names import resolve_named_windows
+from viewkeeper.sql.windows import Windows
 
 if TYPE_CHECKING:
     from viewkeeper.sql.translation import Translation
+
+_CLAUSES = (
+    *("expressions", "distinct", "hint", "from_", "joins", "laterals", "where", "group", "having", "windows"),
+    *("qualify", *QUERY),
+)
+"""The clauses of SELECT that are read here."""
 
 
 @dataclass
@@ -86,6 +95,7 @@ class Block:
         distinct = self.tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
             self.context.refuse("DISTINCT ON is not supported", distinct, "use QUALIFY row_number() OVER (...) = 1")
+        only(self.context, self.tree, *_CLAUSES)
 
     # binding ---------------------------------------------------------------------------------------
 
@@ -173,10 +183,12 @@ class Block:
     def _grouping(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> Grouping:
         if group is None:
             return Grouping(())
-        if group.args.get("all") is True and not group.expressions:
+        if group.args.get("all") is True and not group.expressions and not self.scope.lookup(["all"])[0]:
             plain = [item.bound for item in self.items if not any(True for _ in outermost(item.bound, is_aggregate))]
             return Grouping(tuple(unique(plain)))
         bound: list[tuple[exp.Expr, exp.Expr]] = []
+        if group.args.get("all") is True:  # a column of that name
+            group = exp.Group(expressions=[exp.column("all"), *group.expressions])
         for key in written_keys(group):
             position = ordinal(key)
             made = (

@@ -10,8 +10,8 @@ def anded(node: exp.Expr) -> list[exp.Expr]:
     return put_together(node, exp.And)
 
 
-def put_together(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
-    """The conditions that one kind of connective puts together, in their order."""
+def put_together(node: exp.Expr, kind: type[exp.Binary]) -> list[exp.Expr]:
+    """The operands that one kind of connective puts together, in their order."""
     found, waiting = [], [node]
     while waiting:
         part = unwrapped(waiting.pop())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import ClassVar, NoReturn, Protocol
 
 from sqlglot import exp
@@ -14,11 +14,16 @@ from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import EngineError, NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.dialect import place_in, render
 from viewkeeper.sql.equations import Equation
+from viewkeeper.sql.operators import WrittenOut
 from viewkeeper.sql.raising import may_raise
 
 
 class Typer(Protocol):
     """Says what types an engine gives to expressions."""
+
+    @property
+    def coerces(self) -> bool:
+        """Whether operators need no casts and checks: the engine makes those that Apache Spark makes, or runs none."""
 
     def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
         """Names and types of `SELECT items FROM (typed NULLs as inputs) more`; nothing is run."""
@@ -29,6 +34,9 @@ class Context:
 
     repeatable: ClassVar[bool] = True
     """Whether sums of floats must not depend on the order of rows: a view is compared with itself computed anew."""
+
+    refuses: ClassVar[bool] = True
+    """Whether a call that means something else on the engine than on Apache Spark is refused."""
 
     def __init__(self, text: str, whole: str, typer: Typer) -> None:
         self.text = text
@@ -101,11 +109,23 @@ class Context:
         attribute = self.attribute_of(bound)
         if attribute is not None:
             return column(attribute)
-        whole = self.template(bound, raises=may_raise(bound, self._type_of))
-        if isinstance(bound, (exp.EQ, exp.NullSafeEQ)):
-            left, right = self.expression(bound.left), self.expression(bound.right)
-            return Equation(whole.parts, whole.raises, left, right, isinstance(bound, exp.NullSafeEQ))
+        return self._rendered(self.written_out(bound), raises=may_raise(bound, self._type_of))
+
+    def _rendered(self, node: exp.Expr, *, raises: bool) -> Expression:
+        while isinstance(node, exp.Paren):
+            node = node.this
+        attribute = self.attribute_of(node)
+        if attribute is not None:
+            return column(attribute)
+        whole = self.template(node, raises=raises)
+        if isinstance(node, (exp.EQ, exp.NullSafeEQ)):
+            left, right = (self._rendered(side, raises=raises) for side in (node.left, node.right))
+            return Equation(whole.parts, whole.raises, left, right, isinstance(node, exp.NullSafeEQ))
         return whole
+
+    def written_out(self, bound: exp.Expr) -> exp.Expr:
+        """Bound syntax with every cast and check that the engine does not make by itself."""
+        return bound if self.typer.coerces else WrittenOut(self)(bound)
 
     def template(self, bound: exp.Expr, *, raises: bool = True) -> Expression:
         """Bound syntax as it is rendered, the attributes cut out."""
@@ -154,10 +174,48 @@ class Context:
         problem.place = place
         return problem
 
+    def asked_type(self, node: exp.Expr, variables: Mapping[str, Type]) -> Type | None:
+        """The type that the engine gives to bound syntax; None if no column can have it, or the engine cannot say."""
+        asked = self._with_columns(node.copy(), variables)
+        expression = self.template(asked)
+        try:
+            return self.types([expression])[0]
+        except ViewkeeperError:
+            return None
+
+    def _with_columns(self, node: exp.Expr, variables: Mapping[str, Type]) -> exp.Expr:
+        """Syntax in which the variables of lambdas around it are columns."""
+
+        def known(part: exp.Expr) -> exp.Expr:
+            if not isinstance(part, exp.Identifier) or part.name not in variables:
+                return part
+            above = part.parent
+            named = isinstance(above, (exp.Column, exp.Alias)) or (
+                isinstance(above, exp.Dot) and above.this is not part
+            )
+            bound = isinstance(above, exp.Lambda) and above.this is not part
+            return part if named or bound else self.marked(self.numbers.attribute(part.name, variables[part.name]))
+
+        return node.transform(known, copy=False) if variables else node
+
     def type_of(self, expression: Expression, at: exp.Expr | None = None) -> Type:
         """The type of an expression."""
         attribute = expression.attribute
         return attribute.type if attribute is not None else self.types([expression], [at])[0]
+
+    def syntax_type(self, node: exp.Expr) -> Type | None:
+        """The type of bound syntax; None if it has none that a column can have."""
+        try:
+            return self.type_of(self.expression(node))
+        except ViewkeeperError:  # what is around it is asked for next, and then the user is told
+            return None
+
+    def is_constant(self, node: exp.Expr, variables: Container[str] = ()) -> bool:
+        """Whether bound syntax names neither a column nor a variable of a lambda."""
+        return not any(
+            isinstance(part, exp.Column) or (isinstance(part, exp.Identifier) and part.name in variables)
+            for part in node.walk()
+        )
 
     # columns ---------------------------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ UNKNOWN = "string"
 class DeclaredTyper:
     """Says what types expressions have, and starts nothing for it."""
 
+    coerces = True
+
     def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
         """Names and types of `SELECT items FROM (typed NULLs as inputs) more`."""
         if len(items) == 1 and (call := _GENERATOR.match(items[0])):

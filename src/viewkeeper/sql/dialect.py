@@ -16,7 +16,9 @@ What has a syntax of its own becomes:
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp, parser
@@ -27,6 +29,10 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Place, SqlError
+from viewkeeper.sql.conditions import put_together
+
+# A chain of a thousand terms is a tree a thousand levels deep, a level of brackets or CASE takes a parser 24 calls.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -53,6 +59,18 @@ _UNIT_FUNCTIONS = frozenset(
 _UNITS = frozenset(
     ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 )
+_CLAUSES = {
+    "where": "WHERE",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "order": "ORDER BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "sort": "SORT BY",
+    "limit": "LIMIT",
+}
+"""The clauses after FROM in the order that they must have; WINDOW may stand in several places."""
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
@@ -88,6 +106,12 @@ class _Parser(SparkParser):
         **SparkParser.PRIMARY_PARSERS,
         TokenType.HEX_STRING: lambda self, token: self._parse_hex(token),
     }
+    _BEGINS_A_TABLE: ClassVar[frozenset[TokenType]] = frozenset(
+        {
+            *(TokenType.COMMA, TokenType.JOIN, TokenType.LATERAL),
+            *(*SparkParser.JOIN_METHODS, *SparkParser.JOIN_SIDES, *SparkParser.JOIN_KINDS),
+        }
+    )
     COMPARISON: ClassVar[dict[TokenType, type[exp.Binary]]] = {**SparkParser.EQUALITY, **SparkParser.COMPARISON}
     TERM: ClassVar[dict[TokenType, type[exp.Binary]]] = {
         TokenType.DASH: exp.Sub,
@@ -114,6 +138,45 @@ class _Parser(SparkParser):
         TokenType.TILDE: SparkParser.UNARY_PARSERS[TokenType.TILDE],
         TokenType.DASH: SparkParser.UNARY_PARSERS[TokenType.DASH],
     }
+
+    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+        """The statements of a text, in which ALL and DISTINCT are names where Spark takes them for names."""
+        return super().parse(_with_names(raw_tokens), sql)
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """The parts of a list. A part that is missing is an error: it may be a column whose name is a keyword."""
+        first = parse_method()
+        items = [] if first is None else [first]
+        while self._match(sep):
+            last = self._prev
+            part = parse_method() if items else None
+            if part is None:
+                self.raise_error("Something is missing beside this comma", last)
+            items.append(part)
+        return items
+
+    def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+        found = super()._parse_cube_or_rollup(with_prefix)
+        if found is not None and with_prefix and self._curr.token_type == TokenType.COMMA:
+            self.raise_error("A key cannot follow WITH ROLLUP or WITH CUBE")
+        return found
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        """The clauses of a query, in Spark's order; tables and joins stand before all of them."""
+        if not isinstance(this, exp.Query):
+            return super()._parse_query_modifiers(this)
+        before = [name for clause, name in _CLAUSES.items() if this.args.get(clause)]
+        if before and self._curr is not None and self._curr.token_type in self._BEGINS_A_TABLE:
+            self.raise_error(f"A table cannot follow {before[-1]}")
+        if this.args.get("limit") is None:
+            this.args.pop("limit", None)  # so that what is set keeps the order in which it is found
+        made = super()._parse_query_modifiers(this)
+        found = [clause for clause, value in made.args.items() if value and clause in _CLAUSES]
+        order = list(_CLAUSES)
+        for one, other in pairwise(found):
+            if order.index(one) > order.index(other):
+                self.raise_error(f"The clause {_CLAUSES[other]} cannot follow {_CLAUSES[one]}")
+        return made
 
     # Operators, from those that bind least to those that bind most.
 
@@ -382,6 +445,45 @@ class _Parser(SparkParser):
         return self.expression(exp.Anonymous(this=name, expressions=arguments))
 
 
+_ENDS = frozenset(
+    {
+        *(TokenType.COMMA, TokenType.DOT, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.FROM, TokenType.WHERE),
+        *(TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ORDER_BY, TokenType.LIMIT),
+    }
+)
+"""What cannot follow a quantifier: there, ALL and DISTINCT are names of columns."""
+
+
+_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_QUANTIFIED = frozenset({TokenType.SELECT, TokenType.HINT, TokenType.L_PAREN})
+
+
+def _with_names(tokens: list[Token]) -> list[Token]:
+    """Tokens in which words are names where Spark takes them for names: ALL, DISTINCT, and WINDOW after GROUP BY."""
+    made = list(tokens)
+    for index in range(1, len(tokens)):
+        token, before = tokens[index], tokens[index - 1].token_type
+        after = tokens[index + 1].token_type if index + 1 < len(tokens) else TokenType.SEMICOLON
+        if _is_name(token.token_type, before, after):
+            start, end = token.start, token.end
+            made[index] = Token(TokenType.VAR, token.text, token.line, token.col, start, end, token.comments)
+    return made
+
+
+def _is_name(kind: TokenType, before: TokenType, after: TokenType) -> bool:
+    """Whether a word of some kind between two others is the name of a column."""
+    if before == TokenType.GROUP_BY:
+        follows = after in (TokenType.COMMA, TokenType.DOT)
+        return kind == TokenType.WINDOW or (kind in (TokenType.ALL, TokenType.DISTINCT) and follows)
+    if kind not in (TokenType.ALL, TokenType.DISTINCT) or before in _SET_OPERATIONS:
+        return False
+    if before in _QUANTIFIED:
+        return after in _ENDS
+    if kind == TokenType.ALL:  # beside = ALL (query)
+        return after != TokenType.L_PAREN
+    return before not in (TokenType.IS, TokenType.NOT)  # beside IS NOT DISTINCT FROM
+
+
 _REWRITTEN = (
     exp.AtTimeZone,
     exp.BitwiseLeftShift,
@@ -442,6 +544,11 @@ class _Generator(SparkGenerator):
     def collate_sql(self, expression: exp.Collate) -> str:
         return self.binary(expression, "COLLATE")
 
+    def dpipe_sql(self, expression: exp.DPipe) -> str:
+        """A long chain is one call: nested, engines take time that grows with its square or worse."""
+        parts = put_together(expression, exp.DPipe)
+        return self.binary(expression, "||") if len(parts) == 2 else self.func("concat", *parts, normalize=False)
+
 
 class Verbatim(Spark):
     """Spark's dialect with functions, types and literals kept as they were written."""
@@ -449,6 +556,16 @@ class Verbatim(Spark):
     NORMALIZE_FUNCTIONS: bool | str = False
     Parser = _Parser
     Generator = _Generator
+
+
+def literal_suffix(node: exp.Expr) -> str:
+    """What a typed literal says of its type (`L`, `DATE` ...); empty for a cast that is written as one."""
+    return str(node.meta.get(_LITERAL, ""))
+
+
+def type_source(node: exp.Expr) -> str:
+    """The type that a cast names, as it is written."""
+    return str(node.args["to"].meta.get(_SOURCE) or node.args["to"].sql("spark"))
 
 
 def parse(text: str, whole: str | None = None) -> exp.Expr:

@@ -116,6 +116,16 @@ ORDER_DEPENDENT = SKETCHES | _names("""
 """)
 """Aggregates that may give something else for the same rows in another order (sums of DOUBLE apart)."""
 
+ORDERED = _names("listagg mode percentile_cont percentile_disc string_agg")
+"""Aggregates that take WITHIN GROUP (ORDER BY ...)."""
+
+SUMS_OF_FLOATS = _names("""
+    avg corr covar_pop covar_samp kurtosis mean
+    regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    skewness std stddev stddev_pop stddev_samp sum try_avg try_sum var_pop var_samp variance
+""")
+"""Aggregates that add up floats, so that their last digits depend on the order of rows."""
+
 EMPTY_VALUE: dict[str, str] = {
     **dict.fromkeys(("approx_count_distinct", "count", "count_if", "regr_count"), "0L"),
     **dict.fromkeys(("approx_top_k", "array_agg", "collect_list", "collect_set"), "array()"),

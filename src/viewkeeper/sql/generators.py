@@ -38,7 +38,7 @@ def generated(
     if name == "explode" and len(arguments) == 1 and _is_map(context, arguments[0]):  # not every engine explodes maps
         name, arguments = "inline", [exp.Anonymous(this="map_entries", expressions=arguments)]
     spelled = f"{name}{_OUTER}" if outer and name in _MAY_BE_EMPTY else name
-    told = context.template(exp.Anonymous(this=spelled, expressions=arguments))
+    told = context.template(context.written_out(exp.Anonymous(this=spelled, expressions=arguments)))
     found = _columns(context, told, call)
     if names and len(names) != len(found):
         context.wrong(f"{name} gives {len(found)} columns and {len(names)} names are given", call, None)

@@ -13,6 +13,7 @@ from viewkeeper.algebra.nodes import Join, Node, Project, Rows, Union
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import is_grouping, outermost, same
 from viewkeeper.sql.aggregates import Aggregation
+from viewkeeper.sql.clauses import only
 from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context, passed_on
 from viewkeeper.sql.free import copied
@@ -20,6 +21,7 @@ from viewkeeper.sql.free import copied
 Key = Callable[[exp.Expr], int]
 INT = Type("int")
 MOST_SETS = 64
+_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,17 @@ def read_grouping(context: Context, group: exp.Group, bound: Sequence[tuple[exp.
 
     if group.args.get("totals"):
         context.refuse("WITH TOTALS is not supported", group, "write ROLLUP")
+    if group.args.get("all") is False:
+        context.wrong("DISTINCT cannot stand in GROUP BY", group, "leave it out")
+    only(context, group, "expressions", "grouping_sets", "rollup", "cube", "all")
+    mixed = sum(bool(group.args.get(word)) for word in ("grouping_sets", "rollup", "cube"))
+    if mixed and (mixed > 1 or any(isinstance(part, _SETS) for part in group.expressions)):
+        context.wrong("GROUPING SETS, WITH ROLLUP and WITH CUBE follow plain keys only", group, "put commas between")
     factors = [_sets(part, key) for part in group.expressions]
     for word in ("grouping_sets", "rollup", "cube"):
         for part in group.args.get(word) or ():
-            if isinstance(part, exp.Expr) and part.expressions:
-                factors.append(_sets(part, key))
+            if isinstance(part, exp.Expr) and part.expressions:  # the keys before GROUPING SETS only give their order
+                factors = [_sets(part, key)]
             elif word != "grouping_sets":  # GROUP BY a, b WITH ROLLUP
                 units = [unit for factor in factors for unit in factor]
                 factors = [_rolled(units) if word == "rollup" else _cubed(units)]
@@ -88,7 +96,7 @@ def written_keys(group: exp.Group) -> list[exp.Expr]:
 def _has_sets(group: exp.Group) -> bool:
     if any(group.args.get(word) for word in ("grouping_sets", "rollup", "cube")):
         return True
-    return any(isinstance(part, (exp.GroupingSets, exp.Rollup, exp.Cube)) for part in group.expressions)
+    return any(isinstance(part, _SETS) for part in group.expressions)
 
 
 def _unit(node: exp.Expr, key: Key) -> tuple[int, ...]:

@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.nodes import Order
+from viewkeeper.sql.clauses import only
 from viewkeeper.sql.context import Context
-from viewkeeper.sql.windows import direction
+from viewkeeper.sql.window_frames import direction
 
 _ARITHMETIC: dict[type[exp.Expr], Callable[[int, int], int]] = {
     exp.Add: operator.add,
@@ -25,6 +26,9 @@ def limit_of(context: Context, tree: exp.Expr) -> int | None:
     if limit is None:
         return None
     if isinstance(limit, exp.Fetch):
+        options = limit.args.get("limit_options")
+        if options is not None:
+            only(context, options, "rows")
         return _number(context, limit.args.get("count"), limit)
     if isinstance(limit.expression, (exp.Var, exp.Column)) and limit.expression.name.upper() == "ALL":
         return None

@@ -156,7 +156,7 @@ def _unpivot(translation: Translation, names: Names, pivot: exp.Pivot, listed: e
 def _common(translation: Translation, kinds: Sequence[Type], at: exp.Expr) -> Type:
     kind = kinds[0]
     for other in kinds[1:]:
-        found = common_type(translation.context, kind, other)
+        found = common_type(kind, other)
         if found is None:
             return translation.context.wrong(f"{kind} and {other} cannot stand in one column", at, "write a CAST")
         kind = found

@@ -121,6 +121,9 @@ def _window(node: n.Window, wanted: Wanted) -> Node:
 
 # nodes that do nothing --------------------------------------------------------------------------
 
+_MOST_GUARDED = 4
+"""Conditions that may raise which get a filter of their own; more of them are one, so that plans stay flat."""
+
 
 def simplified(node: Node) -> Node:
     """The same query with projections and filters merged and joins of joins flat."""
@@ -128,13 +131,21 @@ def simplified(node: Node) -> Node:
 
 
 def _merged_filters(node: Node) -> Node:
-    """Filters right above each other as one, the lowest first."""
+    """Filters right above each other as one, the lowest first. A few that may raise stay above the others: they see
+    only rows that pass those, whatever order an engine tests the parts of one condition in."""
     conditions: list[Expression] = []
     while isinstance(node, n.Filter):
-        conditions.append(node.condition)
+        conditions.insert(0, node.condition)
         node = node.input
     node = node.with_inputs(tuple(_merged_filters(below) for below in node.inputs))
-    return n.Filter(node, conjunction(tuple(reversed(conditions)))) if conditions else node
+    above = [condition for condition in conditions if condition.raises]
+    if len(conditions) > 1 and len(above) <= _MOST_GUARDED:
+        safe = tuple(condition for condition in conditions if not condition.raises)
+        node = n.Filter(node, conjunction(safe)) if safe else node
+        for condition in above:
+            node = n.Filter(node, condition)
+        return node
+    return n.Filter(node, conjunction(tuple(conditions))) if conditions else node
 
 
 def _simpler(node: Node) -> Node:

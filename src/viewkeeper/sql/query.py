@@ -7,6 +7,7 @@ from viewkeeper.sql.catalog import Catalog, Query, Stored, Virtual
 from viewkeeper.sql.context import Context, Typer
 from viewkeeper.sql.dialect import parse, place_in
 from viewkeeper.sql.finish import finished
+from viewkeeper.sql.row_values import without_row_values
 from viewkeeper.sql.scopes import Scope
 from viewkeeper.sql.translation import Translation
 
@@ -17,7 +18,7 @@ def translate(text: str, whole: str, catalog: Catalog, typer: Typer) -> Query:
     """The algebra of a query. `whole` is the user's text that it was cut from, for the places of errors."""
     context = Context(text, whole, typer)
     try:
-        query = Translation(context, catalog).query(parse(text, whole), Scope())
+        query = Translation(context, catalog).query(without_row_values(context, parse(text, whole)), Scope())
         return Query(finished(context, query.node), query.names)
     except RecursionError:
         place, hint = place_in(text, 0, 1, whole), "define parts of it as views"

@@ -6,15 +6,21 @@ and, from their results, the value of the aggregate.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.types import Type
-from viewkeeper.sql.aggregate_calls import Written
+from viewkeeper.sql.aggregate_calls import Written, separator
 from viewkeeper.sql.context import Context
+from viewkeeper.sql.functions import ORDERED
+from viewkeeper.sql.sail_calls import check_aggregate
+from viewkeeper.sql.sail_rewrites import mended_aggregate
+from viewkeeper.sql.syntax import cast
 
 Columns = Sequence[Attribute]
 
@@ -47,8 +53,17 @@ class Recipe:
 
 def recipe(context: Context, call: Written) -> Recipe:
     """The recipe of an aggregate call."""
+    if not context.typer.coerces:
+        check_aggregate(context, call, call.node)
+        call = mended_aggregate(call)
+        if call.name == "regr_r2" and not call.distinct and len(call.arguments) == 2:
+            return _fit(call)
+        if call.name == "percentile" and not call.distinct and _is_share(context, call):
+            return _share(context, call)
     name = _SYNONYMS.get(call.name, call.name)
-    if not call.distinct and name in _KEPT and not call.order:
+    if call.order and call.name not in ORDERED:
+        context.wrong(f"{call.name} takes no WITHIN GROUP", call.node, "leave it out")
+    if not call.distinct and name in _KEPT:
         return _KEPT[name](context, call)
     if not call.distinct and name in _CANONICAL:
         return _CANONICAL[name](context, call)
@@ -128,7 +143,10 @@ def _extremum(function: str) -> Callable[[Context, Written], Recipe]:
                 context.refuse(f"{call.name} of a MAP is not possible: it has no order", call.node, None)
             return Plan((Needed(function, made[0]),))
 
-        return Recipe((_given(call, _single(context, call)),), plan)
+        value = _single(context, call)
+        if function != call.name and getattr(context.syntax_type(value), "name", "") == "string":
+            value = exp.Cast(this=value, to=exp.DataType.build("BOOLEAN", dialect="spark"))  # bool_and and its kind
+        return Recipe((_given(call, value),), plan)
 
     return make
 
@@ -173,12 +191,19 @@ def _distinct_total(context: Context, call: Written) -> Recipe:
 
     def plan(made: Columns) -> Plan:
         if not made[0].type.is_float or not context.repeatable:
-            return Plan((Needed(name, None, text(f"{name}(DISTINCT {{}})", made[0], raises=True)),))
+            told = text(f"{name}(DISTINCT {{}})", made[0], raises=True)
+            if wide:
+                return Plan((Needed(name, None, told),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
+            return Plan((Needed(name, None, told),))
         if name == "sum":
             return Plan((Needed(name, None, _float_sum(made[0], "collect_set")),))
         return Plan((Needed(name, None, _float_average(made[0], "DISTINCT ")),))
 
-    return Recipe((_given(call, _single(context, call)),), plan)
+    value = _single(context, call)
+    wide = name == "sum" and not context.typer.coerces and getattr(context.syntax_type(value), "name", "") == "bigint"
+    if wide:  # Sail does not notice that a sum of BIGINT overflows
+        value = cast(value, Type("decimal", 20, 0))
+    return Recipe((_given(call, value),), plan)
 
 
 def _avg(context: Context, call: Written) -> Recipe:
@@ -274,7 +299,9 @@ def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
             if ignores or function == "max":
                 return Plan((Needed(function, made[0]),))
             rows = text("count_if({})", made[1]) if len(made) > 1 else text("count(1)")
-            told = text("CASE WHEN count({}) = {} THEN min({}) END", made[0], rows, made[0])
+            least = extremum_text("min", "{}", made[0].type)
+            least_of = text(least, *[made[0]] * least.count("{}"))
+            told = text("CASE WHEN count({}) = {} THEN {} END", made[0], rows, least_of)
             return Plan((Needed("first", None, told),))
 
         return Recipe(values, plan)
@@ -285,23 +312,22 @@ def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
 def _sorted_list(context: Context, call: Written) -> Recipe:
     """collect_list and collect_set: in the order of their values."""
     function = "collect_set" if call.distinct or call.name == "collect_set" else "collect_list"
+    nulls = " RESPECT NULLS" if call.respects_nulls else ""
+    if nulls and call.condition is not None:
+        context.refuse(f"{call.name} RESPECT NULLS with FILTER is not supported", call.node, "use WHERE")
 
     def plan(made: Columns) -> Plan:
         _orderable(context, call, made)
-        return Plan((Needed(function, None, text(f"array_sort({function}({{}}))", made[0])),))
+        return Plan((Needed(function, None, text(f"array_sort({function}({{}}){nulls})", made[0])),))
 
     return Recipe((_given(call, _single(context, call)),), plan)
 
 
 def _listagg(context: Context, call: Written) -> Recipe:
     """listagg: in the order that is asked for, then of the values."""
-    if not call.arguments:
-        context.wrong("listagg takes a value", call.node, None)
-    separator = call.arguments[1] if len(call.arguments) > 1 else exp.Literal.string("")
+    apart = separator(context, call)
+    told_apart = "" if apart is None else f", {context.template(apart).sql}"
     values = (_given(call, call.arguments[0]), *(_given(call, key.this) for key in call.order))
-    apart = context.template(separator)
-    if apart.attributes:
-        context.refuse("the separator of listagg is a constant", call.node, "write it as a string")
 
     def plan(made: Columns) -> Plan:
         _orderable(context, call, made)
@@ -309,7 +335,7 @@ def _listagg(context: Context, call: Written) -> Recipe:
         order = ", ".join([*keys, "{}"] if made[0] not in made[1:] else keys)
         named = [*made[1:], made[0]] if made[0] not in made[1:] else list(made[1:])
         word = "DISTINCT " if call.distinct else ""
-        told = text(f"listagg({word}{{}}, {apart.sql}) WITHIN GROUP (ORDER BY {order})", made[0], *named)
+        told = text(f"listagg({word}{{}}{told_apart}) WITHIN GROUP (ORDER BY {order})", made[0], *named)
         return Plan((Needed("listagg", None, told),))
 
     return Recipe(values, plan)
@@ -332,7 +358,9 @@ def _by(function: str) -> Callable[[Context, Written], Recipe]:
 
         def plan(made: Columns) -> Plan:
             _orderable(context, call, made)
-            pair = text("CASE WHEN {} IS NOT NULL THEN named_struct('k', {}, 'v', {}) END", made[1], made[1], made[0])
+            key, value = made[1], made[0]
+            told = "CASE WHEN {} IS NOT NULL THEN named_struct('k', {}, 'n', {} IS NOT NULL, 'v', {}) END"
+            pair = text(told, key, key, value, value)  # n: engines do not agree where NULL is in the order of structs
             return Plan((Needed(call.name, None, text(f"{function}({{}})['v']", pair)),))
 
         return Recipe((value, _given(call, key)), plan)
@@ -366,6 +394,42 @@ _CANONICAL: dict[str, Callable[[Context, Written], Recipe]] = {
     "max_by": _by("max"),
     "mode": _mode,
 }
+
+
+def _is_share(context: Context, call: Written) -> bool:
+    """Whether a percentile of floats is asked for, a single one."""
+    kind = context.syntax_type(call.arguments[0]) if len(call.arguments) == 2 else None
+    return kind is not None and kind.is_float and isinstance(call.arguments[1], exp.Literal)
+
+
+def _share(context: Context, call: Written) -> Recipe:
+    """percentile of floats, by their order: Sail's own is not sure where NaN and infinities belong."""
+    place = f"CAST(count({{}}) - 1 AS DOUBLE) * CAST({context.template(call.arguments[1]).sql} AS DOUBLE)"
+    sorted_values = "array_sort(collect_list(CAST({} AS DOUBLE)))"
+    low, high = (f"element_at({sorted_values}, CAST({end}({place}) AS INT) + 1)" for end in ("floor", "ceil"))
+    part = f"({place} - floor({place}))"
+    between = f"(1 - {part}) * {low} + {part} * {high}"
+    told = f"CASE WHEN count({{}}) = 0 THEN NULL WHEN {part} = 0 THEN {low} ELSE {between} END"
+
+    def plan(made: Columns) -> Plan:
+        return Plan((Needed("percentile", None, text(told, *[made[0]] * told.count("{}"))),))
+
+    return Recipe((_given(call, call.arguments[0]),), plan)
+
+
+def _fit(call: Written) -> Recipe:
+    """regr_r2 from its parts, for Sail takes y for x: NULL if x does not vary, 1 if y does not."""
+    told = (
+        "CASE WHEN regr_sxx({0}, {1}) <> 0 THEN CASE WHEN regr_syy({0}, {1}) = 0 THEN CAST(1 AS DOUBLE) ELSE "
+        "regr_sxy({0}, {1}) * regr_sxy({0}, {1}) / regr_sxx({0}, {1}) / regr_syy({0}, {1}) END END"
+    )
+
+    def plan(made: Columns) -> Plan:
+        parts = re.split(r"\{(\d)\}", told)
+        pieces = [made[int(part)] if index % 2 else part for index, part in enumerate(parts)]
+        return Plan((Needed("regr_r2", None, Expression(tuple(pieces), raises=False)),))
+
+    return Recipe((_given(call, call.arguments[0]), call.arguments[1]), plan)
 
 
 # all others -------------------------------------------------------------------------------------

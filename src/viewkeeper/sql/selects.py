@@ -21,16 +21,20 @@ from viewkeeper.sql.functions import ORDER_DEPENDENT, WITHOUT_BRACKETS
 from viewkeeper.sql.generators import is_generator
 from viewkeeper.sql.limits import is_all
 from viewkeeper.sql.naming import column_name
+from viewkeeper.sql.operators import has_operators
 from viewkeeper.sql.references import find_references, place_in
+from viewkeeper.sql.row_values import has_row_values, without_row_values
 from viewkeeper.sql.scopes import Scope
 from viewkeeper.sql.translation import Translation
-from viewkeeper.sql.windows import resolve_named_windows
+from viewkeeper.sql.window_names import resolve_named_windows
 
 PLAIN = "one table or none, with nothing but columns, WHERE, ORDER BY and LIMIT"
 """What a plain query is."""
 
 _PLAIN_PARTS = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "hint"})
 _PLAIN_SOURCE = frozenset({"this", "db", "alias"})
+_UNQUOTED = frozenset({"all", "distinct"})
+"""Names that not every engine takes for names unless they are quoted."""
 _EVERYTHING = (1 << 63) - 1  # a LIMIT that stands for none, so that ORDER BY is kept in the algebra
 _NAMED_ALIKE = frozenset({"avg", "count", "max", "min", "sum"})
 _ONE_VALUE = frozenset(
@@ -70,6 +74,11 @@ def is_plain(text: str, tree: exp.Expr) -> bool:
     return order is None or not any(is_all(key) for key in order.expressions)
 
 
+def says_the_same(tree: exp.Expr, *, coerces: bool) -> bool:
+    """Whether every engine takes the operators of a query alike. `coerces`: whether this one is Apache Spark."""
+    return not has_row_values(tree) and (coerces or not has_operators(tree))
+
+
 def has_subquery(tree: exp.Expr) -> bool:
     """Whether there is a query inside a query."""
     return any(isinstance(part, exp.Query) for part in tree.walk() if part is not tree)
@@ -79,6 +88,8 @@ def _is_more(part: exp.Expr) -> bool:
     """Whether a part of a query is more than a plain one has, or not written as every engine takes it."""
     if isinstance(part, exp.Star):
         return any(part.args.values())
+    if isinstance(part, exp.Identifier):
+        return not part.quoted and part.name.lower() in _UNQUOTED
     return isinstance(part, (exp.Query, exp.Window, exp.Fetch)) or is_aggregate(part) or is_generator(part)
 
 
@@ -96,7 +107,7 @@ def select(tree: exp.Expr, text: str, whole: str, catalog: Catalog, typer: Typer
     """The algebra of a SELECT; NotMaintainable names what only an engine can do. The tree is used up."""
     context = _Context(text, whole, typer)
     guesses = set(_guesses(tree, context))
-    root = _with_order(_unbracketed(tree))
+    root = _with_order(_unbracketed(without_row_values(context, tree)))
     _refuse_order(root, context)
     for part in list(root.find_all(exp.Select, exp.SetOperation, exp.Subquery)):
         if part is not root and part.args.get("order") and _is_source(part):
@@ -112,6 +123,7 @@ class _Context(Context):
     """A translation of a query that no view is made of."""
 
     repeatable: ClassVar[bool] = False
+    refuses: ClassVar[bool] = False
 
     def _type(self, ddl: str, at: exp.Expr | None) -> Type:
         if ddl == "void":

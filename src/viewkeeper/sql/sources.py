@@ -11,6 +11,7 @@ from sqlglot import exp
 from viewkeeper.algebra.expressions import Attribute, Expression, column, text
 from viewkeeper.algebra.nodes import Equality, Exists, Node, Outer, Rows
 from viewkeeper.sql.binding import Binder
+from viewkeeper.sql.clauses import QUERY, only
 from viewkeeper.sql.conditions import conjuncts
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.equations import equality_of, plain
@@ -22,6 +23,12 @@ from viewkeeper.sql.scopes import Scope, Visible
 
 if TYPE_CHECKING:
     from viewkeeper.sql.translation import Translation
+
+_BESIDE = ("alias", "joins", "laterals", "pivots")
+"""What may stand beside an item of FROM; joins and lateral views are read by the brackets around it."""
+
+_JOINS = ("", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "LEFT SEMI", "ANTI", "LEFT ANTI")
+_NESTED = "put the join that comes first in brackets: t JOIN (u JOIN v ON ...) ON ..."
 
 
 class Sources:
@@ -55,11 +62,12 @@ class Sources:
         self._after(item)
 
     def _after(self, item: exp.Expr) -> None:
-        """What a table carries with it: joins inside brackets, lateral views."""
-        if isinstance(item, exp.Table):
-            for join in item.args.get("joins") or ():
-                self._join(join)
-            self._lateral_views(item.args.get("laterals") or ())
+        """What the first item inside brackets carries with it: the joins and lateral views that follow it."""
+        if item.args.get("joins") or item.args.get("laterals"):
+            only(self.context, item, *(name for name in item.args if name not in ("order", "limit", "offset")))
+        for join in item.args.get("joins") or ():
+            self._join(join)
+        self._lateral_views(item.args.get("laterals") or ())
 
     def node(self) -> Node:
         """All that has been read so far as one expression; the conditions with subqueries still wait."""
@@ -80,23 +88,37 @@ class Sources:
     # items -----------------------------------------------------------------------------------------
 
     def _item(self, item: exp.Expr) -> tuple[Node, list[Visible]]:
-        """One source: its expression and its columns."""
+        """One source: its expression and its columns. What follows it inside brackets is not read here."""
         self._refuse_parts(item)
-        if isinstance(item, exp.Table) and not isinstance(item.this, exp.Identifier):
+        if isinstance(item, exp.Table) and isinstance(item.this, exp.Values):  # (VALUES ...) AS v JOIN ...
+            only(self.context, item, "this", *_BESIDE)
+            node, names, default = *self._derived(item.this), None
+        elif isinstance(item, exp.Table) and not isinstance(item.this, exp.Identifier):
+            only(self.context, item, "this", *_BESIDE)
             node, names = table_function(self.context, self.binder, item)
-            default: str | None = None
+            default = None
         elif isinstance(item, exp.Table):
+            only(self.context, item, "this", "db", "catalog", "hints", *_BESIDE)
             node, names = self.translation.table(item, self.scope)
             default = item.name
-        elif isinstance(item, exp.Subquery) and isinstance(item.this, (exp.Table, exp.Subquery)) and _has_joins(item):
-            return self._bracketed(item)
+        elif _is_bracketed(item):
+            only(self.context, item, "this", *_BESIDE)
+            node, columns = self._bracketed(item)
+            if not item.args.get("alias") and not item.args.get("pivots"):
+                return node, columns
+            names, default = [(c.name, c.attribute) for c in Scope(columns).star()], None
         elif isinstance(item, exp.Lateral):
             self.context.wrong("LATERAL needs a table before it", item, None)
         else:
-            query = self.translation.query(item, self.scope.inner() if self.scope.parent is None else self._around())
-            node, names, default = query.node, list(zip(query.names, query.node.outputs, strict=True)), None
+            node, names, default = *self._derived(item), None
         node, names = self._pivot(item, node, names)
         return node, self._aliased(item, names, default)
+
+    def _derived(self, item: exp.Expr) -> tuple[Node, list[tuple[str, Attribute]]]:
+        """A query in FROM."""
+        scope = self.scope.inner() if self.scope.parent is None else self._around()
+        query = self.translation.query(item, scope, beside=_BESIDE)
+        return query.node, list(zip(query.names, query.node.outputs, strict=True))
 
     def _around(self) -> Scope:
         """The scope of a derived table: it sees WITH and the queries around, but not its neighbours."""
@@ -132,26 +154,19 @@ class Sources:
         shown = [c.name for c in renamed] if renamed else [name for name, _ in names]
         return [Visible(name, qualifier, a) for name, (_, a) in zip(shown, names, strict=True)]
 
-    def _bracketed(self, item: exp.Subquery) -> tuple[Node, list[Visible]]:
-        """(a JOIN b ON ...) [AS c]."""
+    def _bracketed(self, item: exp.Expr) -> tuple[Node, list[Visible]]:
+        """What stands in the brackets of (a JOIN b ON ...)."""
         inside = Sources(self.translation, Scope(parent=self.scope.parent, named=self.scope.named), self.binder)
         inside.binder = Binder(self.context, inside.scope, self.binder.translate)
         inside.placing = Placing(self.context, inside.binder)
         inside._first(item.this)
-        for join in item.args.get("joins") or ():
-            inside._join(join)
-        node = inside.filtered(None)
-        if item.alias:
-            names = [(c.name, c.attribute) for c in inside.scope.star()]
-            return node, self._aliased(item, names, None)
-        return node, inside.scope.columns
+        return inside.filtered(None), inside.scope.columns
 
     # joins -----------------------------------------------------------------------------------------
 
     def _join(self, join: exp.Join) -> None:
         side, kind = join.side.upper(), join.kind.upper()
-        if join.method and join.method.upper() not in ("NATURAL",):
-            self.context.refuse(f"{join.method} JOIN is not supported", join, None)
+        self._check_join(join, side, kind)
         if isinstance(join.this, exp.Lateral):
             self._lateral(join, left=side == "LEFT")
             return
@@ -171,7 +186,26 @@ class Sources:
             self.conditions += [self.context.expression(c) for c in bound if not self.placing.has_subquery(c)]
             self.waiting += [c for c in bound if self.placing.has_subquery(c)]
             self._merge(merged, left_columns, columns, {}, side)
-        self._after(join.this)
+        self._lateral_views(join.this.args.get("laterals") or ())
+
+    def _check_join(self, join: exp.Join, side: str, kind: str) -> None:
+        """Refuses the joins that Spark has not."""
+        only(self.context, join, "this", "side", "kind", "method", "on", "using")
+        only(self.context, join.this, *(name for name in join.this.args if name != "joins"), hint=_NESTED)
+        if join.method and join.method.upper() != "NATURAL":
+            self.context.refuse(f"{join.method} JOIN is not supported", join, None)
+        name = " ".join(word for word in (side, kind) if word and word != "OUTER")
+        if name not in _JOINS:
+            self.context.wrong(f"there is no {name} JOIN", join, f"there are {', '.join(_JOINS[1:])}")
+        if isinstance(join.this, exp.Lateral):
+            if name not in ("", "INNER", "CROSS", "LEFT"):
+                self.context.wrong(
+                    f"{name} JOIN LATERAL is not possible: its right side is computed for each row of the left",
+                    join,
+                    "write JOIN LATERAL or LEFT JOIN LATERAL",
+                )
+            if join.method or join.args.get("using"):
+                self.context.wrong("LATERAL cannot be joined by USING or NATURAL", join, "join with ON")
 
     def _on(self, join: exp.Join) -> list[exp.Expr]:
         on = join.args.get("on")
@@ -309,23 +343,31 @@ class Sources:
 
     def _lateral(self, join: exp.Join, *, left: bool) -> None:
         item = join.this
+        only(self.context, item, "this", "view", "outer", "alias")
         node = self.placing.keep(self.node(), self.waiting)
         self.waiting = []
-        if not isinstance(item.this, (exp.Subquery, exp.Query)):
+        is_query = isinstance(item.this, exp.Query)
+        if not is_query and not (left and _has_condition(join)):
             node, made = generate(self.context, self.placing, node, item, outer=left)
             self.inputs = [node]
             self.scope.columns += made
             self.waiting += self._on(join)
             return
-        query = self.translation.query(item.this, self.scope.inner())
+        query = self.translation.query(item.this if is_query else _selected(item), self.scope.inner())
         names = list(zip(query.names, query.node.outputs, strict=True))
-        columns = self._aliased(item, names, None)
-        before = list(self.scope.columns)
-        self.scope.columns = [*before, *columns]
-        conditions = [self.context.expression(c) for c in self._on(join)]
-        node, renamed = self.placing.attaching.lateral(node, query.node, conditions, left=left)
+        self.scope.columns += self._aliased(item, names, None)
+        bound = self._on(join)
+        simple = [self.context.expression(c) for c in bound if not self.placing.has_subquery(c)]
+        if left and len(simple) < len(bound):
+            self.context.refuse(
+                "a subquery in ON of a LEFT JOIN LATERAL is not supported",
+                join.args.get("on"),
+                "compute it in the subquery after LATERAL",
+            )
+        node, renamed = self.placing.attaching.lateral(node, query.node, simple, left=left)
         self.scope.repointed(renamed)
         self.inputs = [node]
+        self.waiting = [c for c in bound if self.placing.has_subquery(c)]
 
     def _lateral_views(self, laterals: Sequence[exp.Lateral]) -> None:
         for item in laterals:
@@ -334,7 +376,21 @@ class Sources:
             self.scope.columns += made
 
 
-def _has_joins(item: exp.Subquery) -> bool:
-    if item.args.get("joins"):
-        return True
-    return isinstance(item.this, exp.Table) or (isinstance(item.this, exp.Subquery) and _has_joins(item.this))
+def _has_condition(join: exp.Join) -> bool:
+    """Whether ON says more than TRUE, which sqlglot adds where there is none."""
+    on = join.args.get("on")
+    return on is not None and not (isinstance(on, exp.Boolean) and on.this)
+
+
+def _selected(item: exp.Lateral) -> exp.Select:
+    """SELECT * FROM the table function of a LATERAL."""
+    call, alias = item.this.copy(), item.args.get("alias")
+    table = exp.Table(this=call, alias=alias.copy() if alias is not None else None)
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+
+
+def _is_bracketed(item: exp.Expr) -> bool:
+    """Whether an item of FROM is another item in brackets, with the joins that follow it there."""
+    if not isinstance(item, exp.Subquery) or any(item.args.get(name) for name in QUERY):
+        return False
+    return isinstance(item.this, (exp.Table, exp.Subquery))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from viewkeeper.algebra.types import spelled
 from viewkeeper.sql.change_statements import (
     Delete,
     Insert,
@@ -19,6 +20,8 @@ from viewkeeper.sql.change_statements import (
     read_truncate,
     read_update,
 )
+from viewkeeper.sql.function_statements import DropFunction, read_drop_function
+from viewkeeper.sql.set_statements import Set, read_set
 from viewkeeper.sql.table_statements import CreateTable, DropTable, read_create_table, read_drop_table
 from viewkeeper.sql.tokens import Cursor, Statement
 from viewkeeper.sql.view_statements import (
@@ -27,6 +30,7 @@ from viewkeeper.sql.view_statements import (
     CreateView,
     DropView,
     Refresh,
+    SuspendView,
     Verify,
     ViewOptions,
     read_alter_view,
@@ -44,6 +48,7 @@ __all__ = [
     "CreateView",
     "Delete",
     "Describe",
+    "DropFunction",
     "DropTable",
     "DropView",
     "Explain",
@@ -53,7 +58,9 @@ __all__ = [
     "Parsed",
     "Refresh",
     "Select",
+    "Set",
     "Show",
+    "SuspendView",
     "Truncate",
     "Update",
     "Verify",
@@ -71,7 +78,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW TABLES | VIEWS | COMMITS."""
+    """SHOW TABLES | VIEWS | FUNCTIONS | COMMITS."""
 
     what: str
 
@@ -120,7 +127,9 @@ Parsed: TypeAlias = (
     | DropTable
     | CreateView
     | AlterView
+    | SuspendView
     | DropView
+    | DropFunction
     | Refresh
     | Explain
     | Analyze
@@ -131,6 +140,7 @@ Parsed: TypeAlias = (
     | Merge
     | Truncate
     | Control
+    | Set
     | Show
     | Describe
     | Select
@@ -165,8 +175,9 @@ def _control(cursor: Cursor) -> Control:
 def _show(cursor: Cursor) -> Show:
     cursor.expect("SHOW")
     what = cursor.word()
-    if what not in ("TABLES", "VIEWS", "COMMITS"):
-        raise cursor.error("SHOW does not know this", hint="use SHOW TABLES, SHOW VIEWS or SHOW COMMITS")
+    if what not in ("TABLES", "VIEWS", "FUNCTIONS", "COMMITS"):
+        hint = "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS or SHOW COMMITS"
+        raise cursor.error("SHOW does not know this", hint=hint)
     cursor.index += 1
     cursor.finish()
     return Show(what)
@@ -218,6 +229,8 @@ def _explain(cursor: Cursor) -> Explain:
     statement = reader(Cursor(inner))
     if isinstance(statement, CreateTable):
         raise cursor.error("EXPLAIN CREATE TABLE has nothing to say", hint="run it")
+    if isinstance(statement, SuspendView):
+        raise cursor.error("EXPLAIN of SUSPEND has nothing to say", hint=f"EXPLAIN VIEW {spelled(statement.name)}")
     return Explain(type(statement).__name__.lower(), text=inner.sql, statement=statement)
 
 
@@ -232,6 +245,11 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
             f"CREATE {word} is not supported: every view and table belongs to the database",
             hint="use CREATE VIEW name AS SELECT ..., and DROP VIEW name in the end",
         )
+    if word == "FUNCTION":
+        raise cursor.error(
+            "CREATE FUNCTION is not supported: functions are declared in Python",
+            hint='db.function("f", "package.module:f", returns="INT")',
+        )
     if word in ("RULE", "ASSERTION", "EXTERNAL"):
         raise cursor.error(
             f"CREATE {word} is not supported in this version",
@@ -244,11 +262,13 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
     return read_create_table(cursor)
 
 
-def _drop(cursor: Cursor) -> DropTable | DropView:
+def _drop(cursor: Cursor) -> DropTable | DropView | DropFunction:
     cursor.expect("DROP")
     word = cursor.word()
     if word in ("VIEW", "MATERIALIZED"):
         return read_drop_view(cursor)
+    if word == "FUNCTION":
+        return read_drop_function(cursor)
     if not word:
         raise cursor.error("expected TABLE, VIEW or MATERIALIZED VIEW here")
     if word != "TABLE":
@@ -258,7 +278,7 @@ def _drop(cursor: Cursor) -> DropTable | DropView:
     return read_drop_table(cursor)
 
 
-def _alter(cursor: Cursor) -> AlterView:
+def _alter(cursor: Cursor) -> AlterView | SuspendView:
     cursor.expect("ALTER")
     if cursor.word() not in ("VIEW", "MATERIALIZED"):
         raise cursor.error(
@@ -268,7 +288,7 @@ def _alter(cursor: Cursor) -> AlterView:
     return read_alter_view(cursor)
 
 
-_EXPLAINED: dict[str, Callable[[Cursor], Explained | CreateTable]] = {
+_EXPLAINED: dict[str, Callable[[Cursor], Explained | CreateTable | SuspendView]] = {
     "INSERT": read_insert,
     "UPDATE": read_update,
     "DELETE": read_delete,
@@ -295,6 +315,7 @@ _READERS: dict[str, Callable[[Cursor], Parsed]] = {
     "COMMIT": _control,
     "ROLLBACK": _control,
     "ANALYZE": _analyze,
+    "SET": read_set,
     "SHOW": _show,
     "DESCRIBE": _describe,
     "DESC": _describe,

@@ -323,11 +323,15 @@ def single_value(context: Context, target: Attribute) -> n.Call:
     return n.Call(output, "single", None, told)
 
 
-_ARITHMETIC = re.compile(r"(?:[\s\d.+\-*/()]|CAST\(|AS (?:DECIMAL|DOUBLE|BIGINT|INT|FLOAT)\b|,)*", re.IGNORECASE)
+_ARITHMETIC = re.compile(
+    r"(?:[\s.+\-*/()]|\d+D?|CAST\(|AS (?:DECIMAL|DOUBLE|BIGINT|INT|FLOAT|STRING)\b|,"
+    r"|CASE WHEN NOT\b|IS NULL THEN\b|END\b)*",
+    re.IGNORECASE,
+)
 
 
 def _is_arithmetic(words: str) -> bool:
-    """Whether text is made of numbers, + - * / and casts, so that a NULL in it makes all of it NULL."""
+    """Whether text is made of numbers, + - * /, casts and what guards a divisor: a NULL in it makes all of it NULL."""
     return _ARITHMETIC.fullmatch(words) is not None
 
 

@@ -14,6 +14,7 @@ from viewkeeper.sql.aggregate_calls import is_aggregate, outermost
 from viewkeeper.sql.binding import Binder
 from viewkeeper.sql.blocks import Block
 from viewkeeper.sql.catalog import Catalog, Query, Stored
+from viewkeeper.sql.clauses import QUERY, only
 from viewkeeper.sql.coercion import cast_to, common_type
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.dialect import Verbatim
@@ -33,19 +34,28 @@ class Translation:
         self.context = context
         self.catalog = catalog
 
-    def query(self, tree: exp.Expr, scope: Scope, expected: Expected = ()) -> Query:
-        """A query in a scope of its own. `expected` gives types to columns that are only NULL."""
+    def query(
+        self, tree: exp.Expr, scope: Scope, expected: Expected = (), *, beside: Sequence[str] = ("alias",)
+    ) -> Query:
+        """A query in a scope of its own. `expected` gives types to columns that are only NULL.
+
+        `beside` are the clauses of the tree that are read elsewhere.
+        """
         self._with(tree, scope)
         if isinstance(tree, exp.Subquery):
+            only(self.context, tree, "this", *QUERY, *beside)
             inside = self.query(tree.this, Scope(parent=scope), expected)
             return self._limited(inside, tree)
         if isinstance(tree, exp.Select):
             return Block(self, tree, scope, expected).translate()
         if isinstance(tree, exp.SetOperation):
+            only(self.context, tree, "this", "expression", "distinct", "by_name", *QUERY, *beside)
             return self._limited(self._set_operation(tree, scope), tree)
         if isinstance(tree, exp.Values):
+            only(self.context, tree, "expressions", *beside)
             return self._values(tree, scope, expected)
         if isinstance(tree, exp.Table):
+            only(self.context, tree, "this", "db", "catalog", *beside)
             node, names = self.table(tree, scope)
             return Query(self.context.project(node, [(n, _column(a)) for n, a in names]), tuple(n for n, _ in names))
         return self.context.wrong("this is not a query", tree, "write SELECT ...")
@@ -56,7 +66,9 @@ class Translation:
         clause = tree.args.get("with_") or tree.args.get("with")
         if clause is None:
             return
+        only(self.context, clause, "expressions", "recursive")
         for cte in clause.expressions:
+            only(self.context, cte, "this", "alias", "materialized")
             if clause.args.get("recursive") and _names_itself(cte):
                 made = self._recursive(cte, scope)
             else:
@@ -116,7 +128,7 @@ class Translation:
         for given, wanted in zip(branch.node.outputs, columns, strict=True):
             if given.type.ddl == wanted.type.ddl:
                 continue
-            if common_type(self.context, wanted.type, given.type) != wanted.type:
+            if common_type(wanted.type, given.type) != wanted.type:
                 self.context.wrong(
                     f"column '{wanted.name}' of '{name}' is {wanted.type} in its start and {given.type} in a step",
                     at,
@@ -197,7 +209,7 @@ class Translation:
         for index in range(len(branches[0].names)):
             kind = branches[0].node.outputs[index].type
             for branch, place in zip(branches[1:], at[1:], strict=True):
-                found = common_type(self.context, kind, branch.node.outputs[index].type)
+                found = common_type(kind, branch.node.outputs[index].type)
                 if found is None:
                     other = branch.node.outputs[index].type
                     self.context.wrong(
@@ -259,7 +271,7 @@ class Translation:
         kinds = list(dict.fromkeys(self.context.types(said, [at] * len(said))))
         kind = kinds[0]
         for other in kinds[1:]:
-            found = common_type(self.context, kind, other)
+            found = common_type(kind, other)
             if found is None:
                 self.context.wrong(f"VALUES has {kind} and {other} in one column", at, "write a CAST")
             kind = found

@@ -62,6 +62,13 @@ class DropView:
 
 
 @dataclass(frozen=True)
+class SuspendView:
+    """ALTER [MATERIALIZED] VIEW name SUSPEND."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Refresh:
     """REFRESH [TABLE | MATERIALIZED VIEW | VIEW] name."""
 
@@ -70,9 +77,10 @@ class Refresh:
 
 @dataclass(frozen=True)
 class Verify:
-    """VERIFY [[MATERIALIZED] VIEW name]; without a name, all of them."""
+    """VERIFY [[MATERIALIZED] VIEW name] [WITH (engine = 'spark')]; without a name, all of them."""
 
     name: str | None
+    engine: str | None = None
 
 
 # reading ----------------------------------------------------------------------------------------
@@ -156,14 +164,22 @@ def _query(cursor: Cursor) -> str:
     return cursor.rest("a query")
 
 
-def read_alter_view(cursor: Cursor) -> AlterView:
+def read_alter_view(cursor: Cursor) -> AlterView | SuspendView:
     """Reads ALTER [MATERIALIZED] VIEW, after ALTER."""
     materialized = True if cursor.accept("MATERIALIZED") else None
     cursor.expect("VIEW")
     name = cursor.name("a view name")
+    if cursor.accept("SUSPEND"):
+        cursor.finish()
+        return SuspendView(name)
+    if cursor.word() == "RESUME":
+        raise cursor.error("a suspended view is resumed by a refresh", hint=f"REFRESH MATERIALIZED VIEW {name}")
     options = _options(cursor, True) if cursor.word() == "WITH" else ()
     if cursor.word() != "AS":
-        raise cursor.error("only the query of a view can be altered", hint=f"ALTER VIEW {name} AS SELECT ...")
+        raise cursor.error(
+            "only the query of a view can be altered",
+            hint=f"ALTER VIEW {name} AS SELECT ..., or ALTER MATERIALIZED VIEW {name} SUSPEND",
+        )
     cursor.expect("AS")
     return AlterView(name, _query(cursor), materialized, options)
 
@@ -193,12 +209,22 @@ def read_refresh(cursor: Cursor) -> Refresh:
 def read_verify(cursor: Cursor) -> Verify:
     """Reads VERIFY."""
     cursor.expect("VERIFY")
-    if cursor.at_end:
-        return Verify(None)
-    _kind(cursor)
-    name = cursor.name("a view name")
+    name = None
+    if not cursor.at_end and cursor.word() != "WITH":
+        _kind(cursor)
+        name = cursor.name("a view name")
+    engine = _other_engine(cursor) if cursor.word() == "WITH" else None
     cursor.finish()
-    return Verify(name)
+    return Verify(name, engine)
+
+
+def _other_engine(cursor: Cursor) -> str:
+    """Reads WITH (engine = '...')."""
+    cursor.expect("WITH", "(", "ENGINE", "=")
+    hint = "write WITH (engine = 'spark'), 'sail' or 'sc://host:port'"
+    engine = _string(cursor, "the name of an engine in quotes", hint)
+    cursor.expect(")")
+    return engine
 
 
 def _kind(cursor: Cursor) -> bool:

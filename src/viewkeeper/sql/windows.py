@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.expressions import Attribute, Expression, text
 from viewkeeper.algebra.nodes import Node, Order, Window, WindowCall
-from viewkeeper.sql.aggregate_calls import Written, inner_call, take_apart, unique
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql.aggregate_calls import Written, inner_call, replaced, take_apart, unique
+from viewkeeper.sql.clauses import only
+from viewkeeper.sql.coercion import MOST_DIGITS
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.functions import AGGREGATES, ORDER_DEPENDENT, WINDOW_ONLY
 from viewkeeper.sql.placing import Placing
+from viewkeeper.sql.sail_calls import check_aggregate
+from viewkeeper.sql.sail_rewrites import mended_aggregate
+from viewkeeper.sql.syntax import cast
+from viewkeeper.sql.window_frames import UNBOUNDED, WHOLE, direction, frame_of
+from viewkeeper.sql.window_rules import canonical
 
-_FULL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _ONE_OF_A_TIE = frozenset(
     ["row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value", "first", "last", "any_value"]
 )
 _FRAMED = frozenset(["first_value", "last_value", "nth_value", "first", "last", "any_value"])
+_SUMS = frozenset(["sum", "avg", "mean"])
 _WITH_NULLS = frozenset(["first_value", "last_value", "nth_value", "first", "last", "any_value", "lag", "lead"])
-
-
-def resolve_named_windows(context: Context, tree: exp.Select) -> exp.Select:
-    """The query with each OVER w written out. A copy, if there is anything to do."""
-    named = {window.name.lower(): window for window in tree.args.get("windows") or ()}
-    if not any(isinstance(node.args.get("alias"), exp.Identifier) for node in tree.find_all(exp.Window)):
-        return tree
-    copy = tree.copy()
-    for node in list(copy.find_all(exp.Window)):
-        alias = node.args.get("alias")
-        if not isinstance(alias, exp.Identifier) or node.find_ancestor(exp.Query) is not copy:
-            continue
-        found = named.get(alias.name.lower())
-        if found is None:
-            context.wrong(f"there is no window '{alias.name}'", node, "define it with WINDOW name AS (...)")
-        for part in ("partition_by", "order", "spec"):
-            if not node.args.get(part) and found.args.get(part):
-                value = found.args[part]
-                node.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
-        node.set("alias", None)
-    return copy
 
 
 @dataclass(frozen=True)
@@ -53,6 +40,8 @@ class _Function:
     order: tuple[tuple[Expression, bool, bool], ...]
     frame: str
     tie_break: bool
+    result: Type | None = None
+    """What the value is cast to: the function is computed in a wider type."""
 
 
 class Windows:
@@ -64,8 +53,28 @@ class Windows:
 
     def add(self, node: Node, found: Sequence[exp.Expr]) -> tuple[Node, list[tuple[exp.Expr, exp.Expr]]]:
         """The node with the functions, and what stands for each of them."""
-        functions: list[_Function] = []
+        waiting: list[tuple[exp.Expr, exp.Expr]] = []
         for window in unique(found):
+            assert isinstance(window, exp.Window)
+            self._check(window)
+            node, ready = self.placing.joined(node, window)
+            assert isinstance(ready, exp.Window)
+            waiting.append((window, canonical(self.context, ready)))
+        while inner := unique(part for _, told in waiting for part in _innermost(told)):
+            node, known = self._add(node, inner)
+            waiting = [(window, replaced(told, known)) for window, told in waiting]
+        return node, waiting
+
+    def _check(self, window: exp.Window) -> None:
+        only(self.context, window, "this", "partition_by", "order", "spec", "over")
+        call = inner_call(window.this)
+        if call is None or call.name.lower() not in AGGREGATES | WINDOW_ONLY:
+            self.context.wrong("this is not a window function", window, "use an aggregate, or for instance row_number")
+
+    def _add(self, node: Node, found: Sequence[exp.Expr]) -> tuple[Node, list[tuple[exp.Expr, exp.Expr]]]:
+        """The node with functions that have no other functions inside, and what stands for each of them."""
+        functions: list[_Function] = []
+        for window in found:
             assert isinstance(window, exp.Window)
             node, function = self._read(node, window)
             functions.append(function)
@@ -79,7 +88,9 @@ class Windows:
         for (partition, order), members in groups.items():
             calls = self._calls(members, columns, partition, order)
             node = Window(node, partition, order, tuple(calls))
-            known += [(f.node, self.context.marked(c.output, f.node)) for f, c in zip(members, calls, strict=True)]
+            for f, c in zip(members, calls, strict=True):
+                value = self.context.marked(c.output, f.node)
+                known.append((f.node, value if f.result is None else cast(value, f.result)))
         return node, known
 
     def _computed(self, node: Node, functions: Sequence[_Function]) -> tuple[Node, dict[Expression, Attribute]]:
@@ -116,10 +127,10 @@ class Windows:
     # reading ---------------------------------------------------------------------------------------
 
     def _read(self, node: Node, window: exp.Window) -> tuple[Node, _Function]:
-        call = inner_call(window.this)
-        if call is None or call.name.lower() not in AGGREGATES | WINDOW_ONLY:
-            self.context.wrong("this is not a window function", window, "use an aggregate, or for instance row_number")
         written = take_apart(window.this)
+        if not self.context.typer.coerces:
+            check_aggregate(self.context, written, window, _frame_word(self.context, window))
+            written = mended_aggregate(written)
         node, pieces = self._pieces(node, written)
         partition: list[Expression] = []
         for key in window.args.get("partition_by") or ():
@@ -130,25 +141,44 @@ class Windows:
         for ordered in window.args["order"].expressions if window.args.get("order") else ():
             node, expression = self.placing.value(node, ordered.this)
             order.append((expression, *direction(ordered)))
-        frame = frame_text(self.context, window.args.get("spec"))
-        frame, tie_break = self._determined(window, written.name, bool(order), frame)
-        return node, _Function(window, tuple(pieces), tuple(partition), tuple(order), frame, tie_break)
+        frame, tie_break = self._determined(window, written.name, bool(order))
+        pieces, result = self._wider(written, pieces)
+        return node, _Function(window, tuple(pieces), tuple(partition), tuple(order), frame, tie_break, result)
 
-    def _determined(self, window: exp.Window, name: str, ordered: bool, frame: str) -> tuple[str, bool]:
+    def _wider(self, written: Written, pieces: list[str | Expression]) -> tuple[list[str | Expression], Type | None]:
+        """Sums of integers and averages of decimals over a wider type, and what the value is cast to. Sail would not
+        notice that a sum overflows, and cut an average off."""
+        value = next((piece for piece in pieces if isinstance(piece, Expression)), None)
+        if self.context.typer.coerces or written.name not in _SUMS or value is None:
+            return pieces, None
+        kind = self.context.type_of(value)
+        if written.name == "sum" and kind.is_integer:
+            wide, result = Type("decimal", 20, 0), Type("bigint")
+        elif written.name != "sum" and kind.name == "decimal" and kind.precision + 5 <= MOST_DIGITS:
+            wide = Type("decimal", kind.precision + 1, kind.scale + 1)
+            result = Type("decimal", kind.precision + 4, kind.scale + 4)
+        else:
+            return pieces, None
+        made = text(f"CAST({{}} AS {wide.ddl})", value)
+        return [made if piece is value else piece for piece in pieces], result
+
+    def _determined(self, window: exp.Window, name: str, ordered: bool) -> tuple[str, bool]:
         """The frame, and whether ties must be broken so that the function has one answer."""
+        frame = frame_of(self.context, window)
+        said = frame.text if window.args.get("spec") else ""
         if name in _ONE_OF_A_TIE:
-            return (_FULL if name in _FRAMED and not ordered and not frame else frame), True
+            return (WHOLE.text if name in _FRAMED and not ordered and not said else said), True
         if name in ORDER_DEPENDENT:
-            if ordered and not frame.startswith("ROWS"):
+            if ordered and frame.kind != "ROWS":
                 self.context.refuse(
                     f"{name} over an order with ties has no definite answer",
                     window,
                     "write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
                 )
-            return frame or _FULL, True
+            return said or WHOLE.text, True
         if name not in AGGREGATES:
-            return frame, False
-        return frame, frame.startswith("ROWS") and frame != _FULL
+            return said, False
+        return said, bool(said) and frame.kind == "ROWS" and not frame.is_whole
 
     def _pieces(self, node: Node, written: Written) -> tuple[Node, list[str | Expression]]:
         """The text of the function, with its arguments as expressions."""
@@ -168,9 +198,32 @@ class Windows:
         if written.condition is not None and written.name in _WITH_NULLS:
             self.context.refuse("FILTER is for aggregates", written.node, "use CASE WHEN")
         pieces.append(")")
-        if written.ignores_nulls:
-            pieces.append(" IGNORE NULLS")
+        for index, key in enumerate(written.order):
+            node, expression = self.placing.value(node, key.this)
+            down, first = direction(key)
+            pieces += [", " if index else " WITHIN GROUP (ORDER BY ", expression]
+            pieces.append(f" {'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}")
+        pieces += [")"] if written.order else []
+        pieces += [" IGNORE NULLS"] if written.ignores_nulls else []
+        pieces += [" RESPECT NULLS"] if written.respects_nulls else []
         return node, pieces
+
+
+def _innermost(node: exp.Expr) -> Iterator[exp.Window]:
+    """The window functions in bound syntax that have no others inside."""
+    for part in node.find_all(exp.Window):
+        if not any(other is not part for other in part.find_all(exp.Window)):
+            yield part
+
+
+def _frame_word(context: Context, window: exp.Window) -> str:
+    """What the table of agreement calls a frame. Over a whole partition, an order changes nothing but the order."""
+    frame = frame_of(context, window)
+    if frame.is_whole:
+        return "WHOLE"
+    if window.args.get("spec") is None:
+        return "RUNNING"
+    return frame.kind if frame.start.distance == -UNBOUNDED else f"SLIDING {frame.kind}"
 
 
 def _name(function: _Function) -> str:
@@ -193,28 +246,3 @@ def _over(
         parts.append(" ORDER BY 1")
     parts.append(f" {frame})")
     return parts
-
-
-def direction(key: exp.Ordered) -> tuple[bool, bool]:
-    """Whether a sort key is descending, and whether NULLs come first (Spark: first in ascending order)."""
-    descending = bool(key.args.get("desc"))
-    first = key.args.get("nulls_first")
-    return descending, (not descending) if first is None else bool(first)
-
-
-def frame_text(context: Context, spec: exp.Expr | None) -> str:
-    """The text of a frame; empty for none."""
-    if spec is None:
-        return ""
-    if spec.args.get("exclude"):
-        context.refuse("EXCLUDE in a window frame is not supported", spec, None)
-
-    def bound(which: str, default: str) -> str:
-        value, side = spec.args.get(which), spec.args.get(f"{which}_side")
-        if value is None:
-            return default
-        told = value.upper() if isinstance(value, str) else context.template(value).sql
-        return f"{told} {side.upper()}" if side and told != "CURRENT ROW" else told
-
-    kind = str(spec.args.get("kind") or "ROWS").upper()
-    return f"{kind} BETWEEN {bound('start', 'UNBOUNDED PRECEDING')} AND {bound('end', 'CURRENT ROW')}"

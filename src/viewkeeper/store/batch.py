@@ -7,9 +7,10 @@ ledger entry names the files.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +19,11 @@ import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.engine.engine import DICTIONARY_BYTES, PAGE_ROWS, Engine, Frame
-from viewkeeper.engine.problems import ASK_DOCTOR, UNREADABLE
 from viewkeeper.errors import StorageError
 from viewkeeper.store.bounds import measure
+from viewkeeper.store.checksums import check_files, checked_bytes, checksum, damaged_file, remember_written
 from viewkeeper.store.faults import point
+from viewkeeper.store.lease import Lease
 from viewkeeper.store.state import DataFile
 from viewkeeper.store.storage import Storage
 
@@ -34,7 +36,7 @@ STORED = f"{WEIGHT} bigint, {EPOCH} bigint"
 class BatchWriter:
     """Writes files for one relation under one lease."""
 
-    def __init__(self, storage: Storage, engine: Engine, relation: str, schema: Schema, lease: str) -> None:
+    def __init__(self, storage: Storage, engine: Engine, relation: str, schema: Schema, lease: Lease) -> None:
         self.storage = storage
         self.engine = engine
         self.relation = relation
@@ -42,7 +44,7 @@ class BatchWriter:
         self.lease = lease
 
     def _new_path(self, suffix: str) -> str:
-        return f"relations/{self.relation}/{self.lease}-{uuid.uuid4().hex}{suffix}"
+        return f"relations/{self.relation}/{self.lease.id}-{uuid.uuid4().hex}{suffix}"
 
     def write_rows(self, rows: pa.Table, *, merged: bool = False) -> list[DataFile]:
         """Signed rows from the driver; a merged file carries the epochs of its rows, a commit's own does not."""
@@ -56,15 +58,13 @@ class BatchWriter:
             part = rows.slice(start, FILE_ROWS)
             data = self._parquet(part)
             path = self._new_path(".parquet")
-            try:
-                self.storage.write(path, data.to_pybytes(), "batch")
-            except StorageError:
-                self.storage.delete(file.path for file in files)
-                raise
-            files.append(describe(part, self.schema, path, data.size, merged=merged))
+            with self._leaving_nothing(path, *(file.path for file in files)):
+                self.storage.write(path, data, "batch")
+            files.append(describe(part, self.schema, path, data, merged=merged))
+            remember_written(self.storage, files[-1])
         return files
 
-    def _parquet(self, rows: pa.Table) -> pa.Buffer:
+    def _parquet(self, rows: pa.Table) -> bytes:
         """Rows as a Parquet file, without an embedded Arrow schema, which Sail cannot merge with other writers'."""
         sink = pa.BufferOutputStream()
         pq.write_table(
@@ -74,20 +74,40 @@ class BatchWriter:
             write_statistics=_measured(self.schema),
             store_schema=False,
             write_page_index=True,
+            write_page_checksum=True,
             max_rows_per_page=PAGE_ROWS,
             dictionary_pagesize_limit=DICTIONARY_BYTES,
         )
-        return sink.getvalue()
+        written: bytes = sink.getvalue().to_pybytes()
+        return written
 
     def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:
         """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
         directory = self._new_path("")
         parts = max(1, -(-rows // FILE_ROWS))
-        self.engine.write_in_key_ranges(
-            frame, self.storage.url(directory), self.schema, self.schema.sort_columns, parts, rows
-        )
-        point("batch-written")
-        return self._adopt(directory, merged=merged)
+        with self._leaving_nothing(directory):
+            self.engine.write_in_key_ranges(
+                frame, self.storage.url(directory), self.schema, self.schema.sort_columns, parts, rows
+            )
+            point("batch-written")
+            return self._adopt(directory, merged=merged)
+
+    @contextlib.contextmanager
+    def _leaving_nothing(self, *paths: str) -> Iterator[None]:
+        """If what is done here fails, removes what it has written, files or directories: nobody has seen it.
+
+        An engine may still be writing, so the lease stays as the mark of what it adds.
+        """
+        try:
+            yield
+        except BaseException:
+            self.lease.leaves_files = True
+            for path in paths:
+                if path.endswith(".parquet"):
+                    self.storage.delete([path])
+                else:
+                    self.storage.remove(path)
+            raise
 
     def _adopt(self, directory: str, *, merged: bool) -> list[DataFile]:
         """The files the engine wrote, made durable, measured, and freed of its side files."""
@@ -96,19 +116,21 @@ class BatchWriter:
         self.storage.delete(item.path for item in listed if item.path not in set(data))
         self.storage.sync(data)
         point("batch-synced")
-        sizes = {item.path: item.size for item in listed}
         again = self.engine.kind == "sail" and any(column.type.has_map() for column in self.schema)
 
         def look(path: str) -> DataFile:
-            rows = read_file(self.storage, path, self.schema)
-            size = sizes[path]
+            written = self.storage.read(path)
+            if written is None:
+                raise StorageError(f"the engine's file {path} is gone", hint="run the statement again")
+            rows = decode(written, path, self.schema)
             if again:  # Sail names the entries of a map as no other writer does, and then cannot read both together
-                data = self._parquet(rows)
-                size = data.size
+                written = self._parquet(rows)
                 self.storage.delete([path])
                 path = self._new_path(".parquet")
-                self.storage.write(path, data.to_pybytes(), "batch")
-            return describe(rows, self.schema, path, size, merged=merged)
+                self.storage.write(path, written, "batch")
+            file = describe(rows, self.schema, path, written, merged=merged)
+            remember_written(self.storage, file)
+            return file
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
             return [file for file in pool.map(look, data) if file.rows]
@@ -131,20 +153,21 @@ def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
         return rows
 
 
-def describe(part: pa.Table, schema: Schema, path: str, size: int, *, merged: bool) -> DataFile:
-    """What the ledger keeps of a file."""
+def describe(part: pa.Table, schema: Schema, path: str, data: bytes, *, merged: bool) -> DataFile:
+    """What the ledger keeps of a file with these rows and bytes."""
     weights = pc.min_max(part[WEIGHT]).as_py()
     epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py()
     return DataFile(
         path,
         part.num_rows,
-        size,
+        len(data),
         weights["min"] or 0,
         weights["max"] or 0,
         measure(part, schema),
         (epochs["min"] or 0) if merged else 0,
         (epochs["max"] or 0) if merged else 0,
         merged,
+        checksum(data),
     )
 
 
@@ -152,38 +175,37 @@ def stored_frame(
     engine: Engine, storage: Storage, files: Sequence[DataFile], schema: Schema, *, late: bool = False
 ) -> Frame:
     """The stored rows of some files as a frame: columns, weight, and an epoch if the file is merged."""
-    if engine.kind == "sail":  # reads what is there of a list of files, and says nothing of the rest
-        for path in storage.missing(file.path for file in files):
-            raise StorageError(UNREADABLE, detail=f"{path} is missing", hint=ASK_DOCTOR)
+    check_files(storage, files)
     return engine.files([storage.url(file.path) for file in files], schema, STORED, late=late)
 
 
-def read_file(storage: Storage, path: str, schema: Schema) -> pa.Table:
-    """A whole file on the driver, in the stored schema."""
+def decode(data: bytes, path: str, schema: Schema) -> pa.Table:
+    """The rows of a whole file, in the stored schema."""
     wanted = schema.stored_arrow
     try:
-        if storage.local:
-            source: Any = storage.url(path)
-        else:
-            data = storage.read(path)
-            if data is None:
-                raise FileNotFoundError(path)
-            source = pa.BufferReader(data)
-        table = pq.ParquetFile(source).read(columns=wanted.names)
-    except (OSError, pa.ArrowInvalid) as problem:
+        table = pq.ParquetFile(pa.BufferReader(data)).read(columns=wanted.names)
+        return table.select(wanted.names).cast(wanted)
+    except (OSError, KeyError, pa.ArrowException) as problem:
         raise StorageError(
-            f"the data file {path} {'is missing' if isinstance(problem, FileNotFoundError) else 'cannot be read'}",
+            f"the data file {path} cannot be read",
             detail=str(problem).splitlines()[0][:300],
             hint="restore it from a backup; `viewkeeper doctor` lists all damaged and missing files",
         ) from problem
-    return table.select(wanted.names).cast(wanted)
+
+
+def read_file(storage: Storage, file: DataFile, schema: Schema) -> pa.Table:
+    """A whole file that the ledger names on the driver, in the stored schema."""
+    table = decode(checked_bytes(storage, file), file.path, schema)
+    if table.num_rows != file.rows:
+        raise damaged_file(file, f"it has {table.num_rows:,} rows, the ledger says {file.rows:,}")
+    return table
 
 
 def read_files(storage: Storage, files: Sequence[DataFile], schema: Schema) -> pa.Table:
     """Small files on the driver as one table, every row with its epoch."""
     parts = []
     for file in files:
-        table = read_file(storage, file.path, schema)
+        table = read_file(storage, file, schema)
         if not file.merged:
             numbers = pa.array([file.first_epoch] * table.num_rows, pa.int64())
             table = table.set_column(table.num_columns - 1, pa.field(EPOCH, pa.int64()), numbers)

@@ -89,7 +89,12 @@ def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Com
         frame = _merged_frame(store, relation.schema, files, horizon)
         added = writer.write_frame(frame, rows, merged=True)
     point("compact-written")
-    if not _swap(store, relation, files, added, horizon, alone=alone):
+    try:
+        swapped = _swap(store, relation, files, added, horizon, alone=alone)
+    except BaseException:
+        store.leave(file.path for file in added)
+        raise
+    if not swapped:
         return None
     point("compact-entered")
     after = sum(file.rows for file in added)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.algebra.nodes import Node
@@ -25,6 +25,8 @@ class Definition:
     ids of the relations it reads itself, `hidden` those of the auxiliary relations it needs. `lag` and `keep` are
     seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch up to which a view
     that is refreshed on demand is true, 0 for every other. `sql` is text of the `language`: a query, or Datalog rules.
+    `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
+    like one that is refreshed on demand.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Definition:
     engine: str = ""
     auxiliary: bool | None = None
     language: str = "sql"
+    suspended: int = 0
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -56,7 +59,11 @@ class Definition:
     @property
     def is_demand(self) -> bool:
         """Whether it is stored and brought up to date only when asked for."""
-        return self.kind != VIEW and self.on == "demand"
+        return self.kind != VIEW and (self.on == "demand" or self.suspended > 0)
+
+    def resumed(self, epoch: int) -> Definition:
+        """The definition of a view that is up to date as of an epoch, and no longer suspended."""
+        return replace(self, refreshed=epoch if self.on == "demand" else 0, suspended=0)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -83,6 +90,7 @@ class Definition:
             "engine": self.engine,
             "auxiliary": self.auxiliary,
             "language": self.language,
+            **({"suspended": self.suspended} if self.suspended else {}),
         }
 
     @staticmethod
@@ -104,4 +112,5 @@ class Definition:
             body["engine"],
             body["auxiliary"],
             body.get("language", "sql"),
+            body.get("suspended", 0),
         )

@@ -18,6 +18,7 @@ from viewkeeper.errors import NotFound
 from viewkeeper.store import bounds as bounds_of
 from viewkeeper.store.bounds import Bound
 from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE, VIEW, Definition
+from viewkeeper.store.functions import Function, applied
 
 MARK_SECONDS = 60.0
 """Commit times are remembered this finely, or finer when little history is kept."""
@@ -25,7 +26,7 @@ MARK_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of signed rows that the ledger names."""
+    """A Parquet file of signed rows that the ledger names; written before there were checksums, it has none."""
 
     path: str
     rows: int
@@ -36,6 +37,7 @@ class DataFile:
     first_epoch: int = 0
     last_epoch: int = 0
     merged: bool = False
+    checksum: str | None = None
 
     def to_json(self, schema: Schema) -> dict[str, Any]:
         """For the ledger. A commit's own files get their epoch from the entry."""
@@ -50,6 +52,8 @@ class DataFile:
             body["epochs"] = [self.first_epoch, self.last_epoch]
         if self.merged:
             body["merged"] = True
+        if self.checksum is not None:
+            body["crc32"] = self.checksum
         return body
 
     @staticmethod
@@ -67,6 +71,7 @@ class DataFile:
             first,
             last,
             body.get("merged", False),
+            body.get("crc32"),
         )
 
 
@@ -164,7 +169,10 @@ def _definition(body: dict[str, Any]) -> Definition | None:
 
 @dataclass(frozen=True)
 class State:
-    """Everything the ledger says, up to entry `number`."""
+    """Everything the ledger says, up to entry `number`.
+
+    `link` is the hash of that entry, which the next one carries; `chained`: whether it carries one itself.
+    """
 
     number: int
     epoch: int
@@ -176,6 +184,9 @@ class State:
     removed: tuple[tuple[str, int, float], ...] = ()
     revoked: frozenset[str] = frozenset()
     committed_at: float = 0.0
+    link: str = ""
+    chained: bool = False
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     def find(self, name: str, epoch: int | None = None) -> Relation | None:
         """The relation of a name (without regard to case) at an epoch, the newest if none is given.
@@ -280,16 +291,22 @@ class State:
         """The relations there are now whose definition reads or keeps the one with this id."""
         return [relation for relation in self.alive() if relation.depends_on(key)]
 
+    def named_files(self) -> set[str]:
+        """The files the ledger still knows: those in use, and those replaced but not yet swept."""
+        named = {file.path for relation in self.relations.values() for file in relation.files}
+        return named | {path for path, _, _ in self.removed}
+
     # folding -------------------------------------------------------------------------------------
 
     @staticmethod
     def first(entry: dict[str, Any]) -> State:
         """The state after entry 1, which creates the database."""
-        return State(1, 0, Settings.from_json(entry["settings"]), entry["keep"], marks=((0, entry["at"]),))
+        state = State(1, 0, Settings.from_json(entry["settings"]), entry["keep"], marks=((0, entry["at"]),))
+        return replace(state, link=entry["hash"], chained="before" in entry)
 
     def apply(self, entry: dict[str, Any]) -> State:
         """The state after one more entry."""
-        state = replace(self, number=entry["number"])
+        state = replace(self, number=entry["number"], link=entry["hash"], chained="before" in entry)
         if entry["kind"] == "commit":
             return state._apply_commit(entry)
         return state._apply_maintenance(entry)
@@ -310,14 +327,22 @@ class State:
         for key, until in entry.get("refreshed", {}).items():
             definition = relations[key].definition
             assert definition is not None, key
-            relations[key] = replace(relations[key], definition=replace(definition, refreshed=until))
+            relations[key] = replace(relations[key], definition=definition.resumed(until))
+        for key, until in entry.get("suspended", {}).items():
+            definition = relations[key].definition
+            assert definition is not None, key
+            behind = replace(definition, refreshed=until, suspended=epoch)
+            relations[key] = replace(relations[key], definition=behind)
         for key in entry.get("dropped", ()):
             relations[key] = replace(relations[key], dropped=epoch)
         marks = self.marks
         keeps = [self.keep, *self._own_keeps()]
         if not marks or entry["at"] - marks[-1][1] >= min(MARK_SECONDS, min(keeps) / 100):
             marks = (*marks, (epoch, entry["at"]))
-        return replace(self, epoch=epoch, relations=relations, marks=marks, committed_at=entry["at"])
+        functions = applied(self.functions, entry.get("functions", {}))
+        return replace(
+            self, epoch=epoch, relations=relations, marks=marks, committed_at=entry["at"], functions=functions
+        )
 
     def _apply_maintenance(self, entry: dict[str, Any]) -> State:
         relations = dict(self.relations)
@@ -373,6 +398,8 @@ class State:
             "removed": [list(item) for item in self.removed],
             "revoked": sorted(self.revoked),
             "committed_at": self.committed_at,
+            "link": self.link,
+            "functions": {key: function.to_json() for key, function in self.functions.items()},
         }
 
     @staticmethod
@@ -390,4 +417,6 @@ class State:
             tuple((path, number, at) for path, number, at in body["removed"]),
             frozenset(body["revoked"]),
             body["committed_at"],
+            body.get("link", ""),
+            functions=applied({}, body.get("functions", {})),
         )

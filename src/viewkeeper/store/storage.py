@@ -1,7 +1,7 @@
 """Bytes at paths: a local directory or an object-store prefix, with an exclusive, durable create.
 
-Local writes are fsynced here (no object-store library does that for local files); object stores go through obstore,
-whose conditional put gives the same exclusive create.
+Local writes are fsynced here (no object-store library does that for local files); object stores are in
+`object_storage.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,27 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from viewkeeper.errors import StorageError
 from viewkeeper.store.faults import point
 
 LOCK_SECONDS = 5.0
 """How long a writer queues on the advisory lock before it goes on without."""
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the operating system says when there is no room for a file."""
+
+REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""What it says where nothing may be written."""
+
+Stamp = tuple[int, str]
+"""Size and version of a file: another version may have other bytes."""
+
+
+class NotPermitted(StorageError):
+    """The object store does not let this process write."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +72,14 @@ class Storage(Protocol):
     def children(self, prefix: str) -> tuple[str, ...]:
         """The names directly below a prefix, of files and of directories, empty ones too."""
 
-    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Those of some files that are not there."""
+    def last(self, directory: str, name: str) -> str:
+        """The last name in a directory if it sorts at or after a given one, else the empty string.
+
+        Names that begin with a dot are left out. Changes of the last moment may not be seen.
+        """
+
+    def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Size and version of those of some files that are there."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Removes files; those already gone do not matter."""
@@ -77,6 +97,8 @@ class Storage(Protocol):
 def open_storage(path: str, options: dict[str, str], durability: str) -> Storage:
     """The storage at a directory or URL."""
     if re.match(r"^[a-z][a-z0-9+.-]*://", path) and not path.startswith("file://"):
+        from viewkeeper.store.object_storage import ObjectStorage
+
         return ObjectStorage(path, options)
     local = path.removeprefix("file://")
     if any(letter in local for letter in "*?[]{}"):
@@ -85,6 +107,11 @@ def open_storage(path: str, options: dict[str, str], durability: str) -> Storage
             hint="choose a directory name without them",
         )
     return LocalStorage(os.path.abspath(os.path.expanduser(local)), durability)
+
+
+def is_full(problem: StorageError) -> bool:
+    """Whether something could not be written because there was no room for it."""
+    return isinstance(problem.__cause__, OSError) and problem.__cause__.errno in FULL
 
 
 def explain(problem: OSError, doing: str) -> StorageError:
@@ -112,6 +139,7 @@ class LocalStorage:
         self.root = root
         self.durable = durability != "process"
         self._held = 0
+        self._lasts: dict[str, tuple[int, str]] = {}
 
     def _full(self, path: str) -> str:
         return os.path.join(self.root, path)
@@ -131,6 +159,8 @@ class LocalStorage:
         made: bool | None = None
         while made is None:
             made = self._create_once(path, target, data, mark)
+        if made:
+            self._note_created(os.path.dirname(path), os.path.basename(path))
         return made
 
     def _create_once(self, path: str, target: str, data: bytes, mark: str) -> bool | None:
@@ -269,13 +299,42 @@ class LocalStorage:
     def children(self, prefix: str) -> tuple[str, ...]:
         try:
             return tuple(sorted(os.listdir(self._full(prefix))))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as problem:
             raise explain(problem, f"listing {prefix}") from problem
 
-    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
-        return tuple(path for path in paths if not os.path.exists(self._full(path)))
+    def last(self, directory: str, name: str) -> str:
+        try:
+            changed = os.stat(self._full(directory)).st_mtime_ns
+            known, newest = self._lasts.get(directory, (0, ""))
+            if changed != known:  # listing takes longer the more there is, so only when something has changed
+                newest = max((name for name in os.listdir(self._full(directory)) if name[0] != "."), default="")
+                self._lasts[directory] = (changed, newest)
+        except FileNotFoundError:
+            return ""
+        except OSError as problem:
+            raise explain(problem, f"listing {directory}") from problem
+        return newest if newest >= name else ""
+
+    def _note_created(self, directory: str, name: str) -> None:
+        """What this process adds to a directory is no reason to list it again."""
+        if directory in self._lasts:
+            with contextlib.suppress(FileNotFoundError):
+                changed = os.stat(self._full(directory)).st_mtime_ns
+                self._lasts[directory] = (changed, max(name, self._lasts[directory][1]))
+
+    def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
+        found: dict[str, Stamp] = {}
+        for path in paths:
+            try:
+                about = os.stat(self._full(path))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as problem:
+                raise explain(problem, f"looking for {path}") from problem
+            found[path] = (about.st_size, f"{about.st_mtime_ns}-{about.st_ctime_ns}-{about.st_ino}")
+        return found
 
     def remove(self, prefix: str) -> None:
         shutil.rmtree(self._full(prefix), ignore_errors=True)
@@ -295,7 +354,10 @@ class LocalStorage:
         try:
             handle = os.open(self._full(name), os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as problem:
-            raise explain(problem, "taking the write lock") from problem
+            if problem.errno not in FULL:  # a vacuum must do without room for the lock
+                raise explain(problem, "taking the write lock") from problem
+            yield
+            return
         try:
             _wait_for(handle)
             self._held += 1
@@ -305,115 +367,6 @@ class LocalStorage:
                 self._held -= 1
         finally:
             os.close(handle)
-
-
-class ObjectStorage:
-    """A prefix in an object store, through obstore."""
-
-    local = False
-
-    def __init__(self, url: str, options: dict[str, str]) -> None:
-        import obstore.store
-
-        self.root = url.rstrip("/")
-        client = {name.removeprefix("aws_"): value for name, value in options.items() if "allow_" in name}
-        config = {name: value for name, value in options.items() if "allow_" not in name}
-        try:
-            self._store: Any = obstore.store.from_url(
-                self.root,
-                config=config or None,
-                client_options={name: str(value).lower() == "true" for name, value in client.items()} or None,
-            )
-        except Exception as problem:
-            raise StorageError(
-                f"the object store {url} cannot be used",
-                detail=str(problem),
-                hint="check the URL and storage_options (for S3: aws_region, aws_access_key_id, aws_endpoint ...)",
-            ) from problem
-
-    def read(self, path: str) -> bytes | None:
-        import obstore
-
-        try:
-            return bytes(obstore.get(self._store, path).bytes())
-        except FileNotFoundError:
-            return None
-        except Exception as problem:
-            raise self._explain(problem, f"reading {path}") from problem
-
-    def create(self, path: str, data: bytes, mark: str) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
-
-        point(f"{mark}-before")
-        try:
-            obstore.put(self._store, path, data, mode="create")
-        except (AlreadyExistsError, FileExistsError):
-            return False
-        except Exception as problem:
-            raise self._explain(problem, f"writing {path}") from problem
-        point(f"{mark}-synced")
-        return True
-
-    def write(self, path: str, data: bytes, mark: str) -> None:
-        import obstore
-
-        point(f"{mark}-before")
-        try:
-            obstore.put(self._store, path, data)
-        except Exception as problem:
-            raise self._explain(problem, f"writing {path}") from problem
-        point(f"{mark}-synced")
-
-    def sync(self, paths: Iterable[str]) -> None:
-        """An object store answers a put when it is durable."""
-
-    def list(self, prefix: str) -> list[Listed]:
-        import obstore
-
-        try:
-            return [
-                Listed(str(meta["path"]), int(meta["size"]), meta["last_modified"].timestamp())
-                for batch in obstore.list(self._store, prefix=prefix)
-                for meta in batch
-            ]
-        except Exception as problem:
-            raise self._explain(problem, f"listing {prefix}") from problem
-
-    def children(self, prefix: str) -> tuple[str, ...]:
-        import obstore
-
-        try:
-            found = obstore.list_with_delimiter(self._store, prefix=prefix)
-        except Exception as problem:
-            raise self._explain(problem, f"listing {prefix}") from problem
-        paths = [*found["common_prefixes"], *(str(meta["path"]) for meta in found["objects"])]
-        return tuple(sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths))
-
-    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
-        wanted = tuple(paths)
-        there = {item.path for prefix in {path.rsplit("/", 1)[0] for path in wanted} for item in self.list(prefix)}
-        return tuple(path for path in wanted if path not in there)
-
-    def remove(self, prefix: str) -> None:
-        self.delete(item.path for item in self.list(prefix))
-
-    def delete(self, paths: Iterable[str]) -> None:
-        import obstore
-
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                obstore.delete(self._store, path)
-
-    def url(self, path: str) -> str:
-        return f"{self.root}/{path}"
-
-    @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        yield  # no advisory lock: the conditional put alone decides who wins
-
-    def _explain(self, problem: Exception, doing: str) -> StorageError:
-        return StorageError(f"{doing} failed in {self.root}", detail=str(problem).splitlines()[0][:300])
 
 
 def _wait_for(handle: int) -> None:

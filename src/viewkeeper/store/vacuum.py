@@ -1,17 +1,22 @@
 """Vacuum: removes files that no kept epoch, no reader at work and no live writer needs.
 
-Safe by the ledger: a writer whose unnamed files are to go is revoked there first. If its entry came before, the files
+First goes what needs no word in the ledger, so that a full disk can be freed: scratch files, files that compaction
+replaced, and what writers left behind that are proven to be gone. Then the ledger is told, and the rest goes. That is
+safe by the ledger: a writer whose unnamed files are to go is revoked there first. If its entry came before, the files
 are named and stay; if it comes after, it sees that it is revoked and does not commit.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from viewkeeper.errors import StorageError
 from viewkeeper.store.faults import point
-from viewkeeper.store.lease import lease_of, live_leases
+from viewkeeper.store.lease import Leases, found_leases, lease_of
 from viewkeeper.store.state import State
-from viewkeeper.store.storage import now
+from viewkeeper.store.storage import Listed, Storage, is_full, now
 from viewkeeper.store.store import LOCK, Store
 
 GRACE_SECONDS = 3600.0
@@ -27,53 +32,84 @@ class Vacuumed:
 
 
 def vacuum(store: Store, grace: float) -> Vacuumed:
-    """Sweeps files that are unnamed for longer than `grace` seconds and that nobody at work may need."""
+    """Sweeps files that nobody at work may need: unnamed or replaced for longer than `grace` seconds.
+
+    What a writer left behind that is proven to be gone is swept without grace.
+    """
     storage = store.storage
     with storage.lock(LOCK):
-        beside = [item for item in storage.list("ledger") if item.path.endswith(".tmp")]
-        scratch = storage.children("scratch")
-        forgotten = _forget_dropped(store)
-        listed = {item.path: item for item in storage.list("relations")}
-        state = store.refresh()
+        store.refresh()
         store.tell_lease()
-        leases = live_leases(storage)
-        replaced = _replaced(state, leases, grace)
-        known = named_files(state)
-        orphans = {
-            path: lease_of(path)
-            for path, item in listed.items()
-            if path not in known and now() - item.modified >= grace and lease_of(path) not in leases
-        }
-        state = _enter(store, state, sorted(set(orphans.values()) - state.revoked), replaced)
-        point("vacuum-revoked")
-        named = named_files(state)
-        doomed = [path for path in {*replaced, *orphans} if path not in named]
-        half = len(doomed) // 2
-        storage.delete(doomed[:half])
-        point("vacuum-half")
-        storage.delete(doomed[half:])
-        for key in {path.split("/")[1] for path in doomed} - set(state.relations):
+        beside = [item.path for item in storage.list("ledger") if item.path.endswith(".tmp")]
+        scratch = storage.children("scratch")
+        listed = {item.path: item for item in storage.list("relations")}
+        with found_leases(storage) as leases:
+            state = store.refresh()
+            for name in scratch:
+                if name not in leases.alive:
+                    storage.remove(f"scratch/{name}")
+            storage.delete(beside)  # a writer that still wants to give one its name finds it gone and writes it again
+            replaced = _replaced(store, leases, grace)
+            named = state.named_files()
+            left = [path for path in listed if path not in named and lease_of(path) in leases.dead]
+            _delete(storage, [*replaced, *left], "vacuum-half")
+            leases.remove_dead(storage)
+        unnamed = {path: item for path, item in listed.items() if path not in named and path not in set(left)}
+        try:
+            forgotten, swept = _tell_and_sweep(store, replaced, unnamed, grace)
+        except StorageError as problem:
+            if not is_full(problem):
+                raise
+            print(
+                "viewkeeper: there is still no room to tell the ledger what was deleted; "
+                "run vacuum again when there is some",
+                file=sys.stderr,
+            )
+            forgotten, swept = [], []
+        doomed = {*replaced, *left, *swept}
+        for key in {path.split("/")[1] for path in doomed} - set(store.state.relations):
             if not storage.list(f"relations/{key}"):
                 storage.remove(f"relations/{key}")
-        for name in scratch:
-            if name not in leases:
-                storage.remove(f"scratch/{name}")
-        # A writer that still wants to give these bytes a name finds them gone and writes them again.
-        storage.delete(item.path for item in beside if now() - item.modified >= grace)
     sizes = [listed[path].size for path in doomed if path in listed]
     return Vacuumed(len(sizes), sum(sizes), tuple(forgotten))
 
 
-def named_files(state: State) -> set[str]:
-    """The files the ledger still knows: those in use, and those replaced but not yet swept."""
-    named = {file.path for relation in state.relations.values() for file in relation.files}
-    return named | {path for path, _, _ in state.removed}
+def _delete(storage: Storage, paths: list[str], mark: str) -> None:
+    half = len(paths) // 2
+    storage.delete(paths[:half])
+    point(mark)
+    storage.delete(paths[half:])
 
 
-def _replaced(state: State, leases: dict[str, int], grace: float) -> list[str]:
+def _tell_and_sweep(
+    store: Store, gone: Collection[str], unnamed: Mapping[str, Listed], grace: float
+) -> tuple[list[str], list[str]]:
+    """Enters in the ledger what is gone and whose files are to go, and deletes those.
+
+    Gives the names of relations that were forgotten, and the files deleted here.
+    """
+    forgotten = _forget_dropped(store)
+    store.tell_lease()
+    with found_leases(store.storage) as leases:
+        store.refresh()
+        replaced = _replaced(store, leases, grace)
+        orphans = {
+            path: lease_of(path)
+            for path, item in unnamed.items()
+            if now() - item.modified >= grace and lease_of(path) not in leases.alive
+        }
+    state = _enter(store, sorted(set(orphans.values()) - store.state.revoked), sorted({*gone, *replaced}))
+    point("vacuum-revoked")
+    named = state.named_files()
+    doomed = [path for path in {*replaced, *orphans} if path not in named]
+    store.storage.delete(doomed)
+    return forgotten, doomed
+
+
+def _replaced(store: Store, leases: Leases, grace: float) -> list[str]:
     """Files that compaction replaced, long enough ago and before what every reader at work reads."""
-    oldest_reader = min(leases.values(), default=state.number)
-    return [path for path, number, at in state.removed if number <= oldest_reader and now() - at >= grace]
+    oldest_reader = min([store.oldest_in_use(), *leases.alive.values()])
+    return [path for path, number, at in store.state.removed if number <= oldest_reader and now() - at >= grace]
 
 
 def _forget_dropped(store: Store) -> list[str]:
@@ -91,12 +127,11 @@ def _forget_dropped(store: Store) -> list[str]:
             return [relation.name for relation in gone]
 
 
-def _enter(store: Store, state: State, revoked: list[str], swept: list[str]) -> State:
-    if not revoked and not swept:
-        return state
-    while True:
+def _enter(store: Store, revoked: list[str], swept: list[str]) -> State:
+    while revoked or swept:
         after = store.ledger.append(store.state, {"kind": "maintenance", "revoked": revoked, "swept": swept})
         if after is not None:
             store.state = after
-            return after
+            break
         store.refresh()
+    return store.state

@@ -8,7 +8,6 @@ outcome cannot differ, and it tries the next number with the same files; else it
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import datetime as dt
 import time
@@ -18,10 +17,12 @@ from typing import Any
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.engine.engine import SMALL
+from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, ViewkeeperError
 from viewkeeper.store.batch import read_files
 from viewkeeper.store.compaction import compact_tiers
 from viewkeeper.store.definition import AUXILIARY, Definition
+from viewkeeper.store.functions import users_of
 from viewkeeper.store.state import DataFile, Relation, State
 from viewkeeper.store.store import LOCK
 from viewkeeper.transaction.change import Change, Commit, Report
@@ -35,16 +36,19 @@ def commit(tx: Transaction) -> Commit | None:
     began = time.perf_counter()
     try:
         prepared = _prepare(tx)
-    except ViewkeeperError:
+    except BaseException:
         tx.discard()
         raise
-    if not (prepared.files or tx.created or tx.dropped or tx.defined or tx.refreshed or tx.makes_epoch):
+    if not (prepared.files or tx.created or tx.dropped or tx.defined or tx.refreshed or tx.functions or tx.makes_epoch):
         tx.discard()
         return None
     try:
         prepared, after = _enter(tx, prepared)
     except Conflict:
-        tx.discard()  # after any other problem the entry may be there, and it names the files
+        tx.discard()
+        raise
+    except BaseException:
+        tx.store.leave(file.path for pending in tx.pending.values() for file in pending.staged)
         raise
     report = _report(tx, prepared, time.perf_counter() - began)
     tx.pending.clear()
@@ -108,23 +112,23 @@ def _write(tx: Transaction, touched: list[Pending]) -> dict[str, list[DataFile]]
 
     if len(touched) == 1:
         return {touched[0].relation.id: write(touched[0])}
-    with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
-        return dict(zip([p.relation.id for p in touched], pool.map(write, touched), strict=True))
+    return dict(zip([p.relation.id for p in touched], side_by_side(write, touched, 8), strict=True))
 
 
 def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
     """Enters the transaction. If others came in between, views are worked out again on the newest state."""
     store = tx.store
+    store.check_writable()
     with store.storage.lock(LOCK):
         while True:
             held = store.hold()
             state = held.state
             check_conflicts(tx, state, [file for added in prepared.files.values() for file in added])
-            if state.epoch != tx.state.epoch and (has_views(tx) or has_references(tx)):
+            if state.epoch != tx.state.epoch and (has_views(tx) or has_references(tx) or tx.suspended):
                 tx.rebase(held)
                 try:
                     prepared = _prepare(tx)
-                except ViewkeeperError:
+                except BaseException:
                     tx.discard()
                     raise
             after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1))
@@ -152,7 +156,17 @@ def _entry(tx: Transaction, prepared: _Prepared, epoch: int) -> dict[str, Any]:
         entry["defined"] = defined
     if refreshed:
         entry["refreshed"] = refreshed
+    suspended = {key: _refreshed(tx.by_id(key)) for key in tx.suspended}
+    if suspended:
+        entry["suspended"] = suspended
+    if tx.functions:
+        entry["functions"] = {key: function and function.to_json() for key, function in tx.functions.items()}
     return entry
+
+
+def _refreshed(relation: Relation) -> int:
+    assert relation.definition is not None
+    return relation.definition.refreshed
 
 
 def _created(relation: Relation) -> dict[str, Any]:
@@ -180,15 +194,30 @@ def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> Non
             raise _conflict(
                 f"another transaction has created a {taken.kind_words} named '{name}', which was not there before"
             )
-    for key in {*tx.dropped, *tx.pending, *tx.defined, *tx.refreshed}:
+    for key in {*tx.dropped, *tx.pending, *tx.defined, *tx.refreshed, *tx.suspended}:
         if key not in tx.created:
             _still_there(tx, state, key)
             _check_views(tx, state, key)
+    for key in tx.suspended:
+        if _bare(state.relations[key].definition) != _bare(tx.state.relations[key].definition):
+            raise _conflict(f"another transaction has altered the view '{tx.state.relations[key].name}'")
     for key in {used for made in tx.alive() if made.id in tx.created or made.id in tx.defined for used in _used(made)}:
         if key not in tx.created:
             _still_there(tx, state, key)
     for read in tx.reads:
         _check_read(tx, state, read)
+    _check_functions(tx, state)
+
+
+def _check_functions(tx: Transaction, state: State) -> None:
+    """Functions that the transaction declares, drops or calls in new views are those that it has seen."""
+    made = [relation for relation in tx.alive() if relation.id in tx.created or relation.id in tx.defined]
+    for key in {*tx.functions, *tx.state.functions}:
+        changed = state.functions.get(key) != tx.state.functions.get(key)
+        if changed and (key in tx.functions or users_of(made, key)):
+            raise _conflict(f"another transaction has declared or dropped the function '{key}'")
+        if key in tx.functions and users_of(state.alive(), key) != users_of(tx.state.alive(), key):
+            raise _conflict(f"another transaction has created or dropped a view that uses the function '{key}'")
 
 
 def _still_there(tx: Transaction, state: State, key: str) -> Relation:
@@ -219,9 +248,14 @@ def _views_over(state: State, key: str) -> dict[str, Definition | None]:
     while waiting:
         for relation in state.dependents(waiting.pop()):
             if relation.id not in found and relation.definition is not None:
-                found[relation.id] = replace(relation.definition, refreshed=0)
+                found[relation.id] = _bare(relation.definition)
                 waiting.append(relation.id)
     return found
+
+
+def _bare(definition: Definition | None) -> Definition | None:
+    """A definition without the epoch of the last refresh: that changes without any other definition."""
+    return None if definition is None else replace(definition, refreshed=0)
 
 
 def _check_read(tx: Transaction, state: State, read: Read) -> None:

@@ -24,6 +24,7 @@ from viewkeeper.transaction import rowwise
 from viewkeeper.transaction.made import Made
 from viewkeeper.transaction.programs import DATALOG, Program, clauses_of, normal, strata_of
 from viewkeeper.transaction.transaction import Transaction, already_exists
+from viewkeeper.transaction.trial import try_definitions
 from viewkeeper.transaction.views import create_made, redefine, reread
 
 
@@ -31,12 +32,15 @@ def run_program(tx: Transaction, text: str) -> list[str]:
     """Takes in a program or changes of rules; remarks for the user."""
     program = parse(text)
     outside = {r.name: r.schema for r in tx.alive() if r.kind != AUXILIARY}
-    checked = check(program, outside, tx.store.engine.functions)
-    _declare_tables(tx, checked)
-    remarks = [str(remark) for remark in checked.remarks]
-    rules = _Changes(tx, checked)
-    rules.facts()
-    rules.define()
+    checked = check(program, outside, tx.store.known_functions())
+    with tx.defining():
+        _declare_tables(tx, checked)
+        remarks = [str(remark) for remark in checked.remarks]
+        rules = _Changes(tx, checked)
+        rules.facts()
+        rules.define()
+        heads = {head.relation: head.place for clause in program.clauses for head in clause.heads}
+        try_definitions(tx, heads.get)
     return remarks + rules.remarks
 
 

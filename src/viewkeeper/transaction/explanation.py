@@ -21,11 +21,14 @@ from viewkeeper.recursion.rows import Workspace
 from viewkeeper.store.definition import KIND_WORDS, VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
+from viewkeeper.transaction.failures import known_as
+from viewkeeper.transaction.given_up import remark_on
 from viewkeeper.transaction.keys import declared_keys
 from viewkeeper.transaction.layout import followed, plan_of, refresh_of, rows_of, stored_of
-from viewkeeper.transaction.propagation import known_as, maintained_node
+from viewkeeper.transaction.propagation import maintained_node
 from viewkeeper.transaction.reading import SHARED_FROM, StateReader
 from viewkeeper.transaction.recursive import strategy_for
+from viewkeeper.transaction.suspension import stale_remarks
 from viewkeeper.transaction.views import keeps_more, would_save
 
 SHOWN = (1, 1_000, 100_000)
@@ -69,6 +72,8 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         body["by keys"] = needless(query, declared_keys(state.relations.get))
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
+    if stale := stale_remarks(state, [relation], state.epoch):
+        body["stale"] = stale
     if relation.kind == VIEW and (rules := _rederived(store, state, query)):
         body["maintenance rules"] = rules
     recursions = _strategies(state, relation)
@@ -174,6 +179,9 @@ def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
         if not node.bag:
             how = strategy_for(node, lambda scan: rows_of(state.relations[scan.relation]))
             body |= {"strategy": how.name, "reason": how.reason}
+        remark = remark_on(node)
+        if remark is not None:
+            body["remark"] = remark
         found.append(body)
     return found
 
@@ -234,6 +242,7 @@ def _text(body: dict[str, Any]) -> str:
     lines = [f"{body['view']}: {KIND_WORDS[body['kind']]}{f' ({options})' if options else ''}"]
     if "true as of epoch" in body:
         lines.append(f"true as of epoch {body['true as of epoch']}")
+    lines += body.get("stale", ())
     lines.append("columns: " + ", ".join(f"{name} {kind}" for name, kind in body["columns"].items()))
     keys = "; ".join(f"({', '.join(key)})" for key in body["keys"])
     lines.append(f"keys: {keys or 'none known: rows may repeat'}")
@@ -251,6 +260,8 @@ def _text(body: dict[str, Any]) -> str:
         lines += [f"  {rule}" for rule in recursion["rules"]]
         if "strategy" in recursion:
             lines.append(f"  what goes is worked out by {recursion['strategy']}: {recursion['reason']}")
+        if "remark" in recursion:
+            lines.append(f"  {recursion['remark']}")
     lines += _change_lines(body["changes"])
     for kind, tables in body["relevant"].items():
         if any(len(words) == 1 for words in tables.values()):

@@ -1,25 +1,24 @@
-"""Rows on their way in: from Python, Arrow, pandas, polars, Spark frames and files, to the table's types.
+"""Rows on their way in: from Python, Arrow, pandas, polars and Spark frames, to the table's types.
 
 Few rows are cast and made canonical on the driver, many by the engine; both raise for what does not fit.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from viewkeeper.algebra.cast import can_store, cast_table
+from viewkeeper.algebra.cast import can_store, cast_table, match_names
 from viewkeeper.algebra.rows import canonical
-from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import INTEGERS, Type, parse_type, quote
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.engine.columns import listed
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.errors import NotFound, TypeMismatch
+from viewkeeper.errors import TypeMismatch
 from viewkeeper.store.state import Relation
 from viewkeeper.store.store import Store
 
@@ -57,31 +56,16 @@ def _by_name(table: pa.Table, schema: Schema, relation: str) -> pa.Table:
     return pa.table(arrays, names=schema.names)
 
 
-def match_names(given: list[str], schema: Schema, relation: str) -> list[int | None]:
-    """For each column of the schema, the position of that name among those given."""
-    position: dict[str, int] = {}
-    for index, name in enumerate(given):
-        if schema.find(name) is None:
-            raise TypeMismatch(
-                f"there is a column '{name}' that {relation} does not have",
-                hint=f"its columns are {', '.join(schema.names)}",
-            )
-        if name.lower() in position:
-            raise TypeMismatch(f"there are two columns named '{name}'", hint="names are compared without case")
-        position[name.lower()] = index
-    return [position.get(column.name.lower()) for column in schema]
-
-
 # the engine's way -------------------------------------------------------------------------------
 
 
-def store_frame(engine: Engine, frame: Frame, relation: Relation, zone: str, *, text: bool = False) -> Frame:
-    """A frame with the relation's columns, in order, as its types, canonical. `text`: strings may become anything."""
-    typed = cast_frame(engine, frame, relation.schema, relation.name, zone, text=text)
+def store_frame(engine: Engine, frame: Frame, relation: Relation, zone: str) -> Frame:
+    """A frame with the relation's columns, in order, as its types, canonical."""
+    typed = cast_frame(engine, frame, relation.schema, relation.name, zone)
     return canonical_frame(engine, typed, relation.schema)
 
 
-def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone: str, *, text: bool = False) -> Frame:
+def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone: str) -> Frame:
     """A frame's columns, in order, as the schema's types: the driver's rules, wherever they are applied.
 
     What every engine casts alike is left to it; the rest is cast by the same code as on the driver, on the workers.
@@ -92,8 +76,6 @@ def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone
         source, known = quote(name), _known_type(given)
         if given == "void":
             source = f"CAST({source} AS {column.type.ddl})"
-        elif text and given == "string" and not column.type.is_nested:
-            source = _text_expression(source, column, relation)
         elif known is None or not can_store(known.arrow, column.type):
             raise TypeMismatch(
                 f"a {given.upper()} does not fit column '{column.name}' of {relation}, which is {column.type}",
@@ -166,18 +148,6 @@ def frame_by_name(engine: Engine, frame: Frame, relation: Relation) -> Frame:
     return frame.select(*listed(*picked))
 
 
-def _text_expression(source: str, column: Column, relation: str) -> str:
-    """Engine text that reads a column of text, as CSV files have it, raising for what does not read as the type."""
-    kind = column.type
-    if kind.name == "string":
-        return source
-    cast = f"try_cast({source} AS {kind.ddl})"
-    problem = f"[CAST_INVALID_INPUT] a value does not fit column {column.name} of {relation}, which is {kind}: "
-    spelled = problem.replace("\\", "").replace("'", "")
-    raised = f"CAST(raise_error(concat('{spelled}', {source})) AS {kind.ddl})"
-    return f"CASE WHEN {source} IS NOT NULL AND {cast} IS NULL THEN {raised} ELSE {cast} END"
-
-
 def _known_type(given: str) -> Type | None:
     try:
         return parse_type(given)
@@ -217,35 +187,8 @@ def adopt_scratch(store: Store, path: str, schema: Schema, extra: str) -> tuple[
     frame = store.engine.files([store.storage.url(file) for file in files], schema, extra)
     if store.storage.local:
         return frame, sum(pq.read_metadata(store.storage.url(file)).num_rows for file in files)
-    return frame, int(frame.count())
+    return frame, store.engine.count(frame)
 
 
 def _empty(schema: Schema, extra: str) -> pa.Table:
     return (schema.signed_arrow if extra else schema.arrow).empty_table()
-
-
-def outside_frame(store: Store, path: str, form: str | None, options: Mapping[str, str]) -> tuple[Frame, str]:
-    """A user's file as a frame, and its format."""
-    form = form or _format_of(path)
-    if "://" not in path and not os.path.exists(path):
-        raise NotFound(f"there is no file {path}", hint="check the path; it is relative to the current directory")
-    settings = dict(options)
-    if form == "csv":
-        settings = {"header": "true", "mode": "FAILFAST", **settings}
-    full = path if "://" in path else os.path.abspath(path)
-    return store.engine.outside(full, form, settings), form
-
-
-def _format_of(path: str) -> str:
-    known = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-    ending = os.path.splitext(path.rstrip("/"))[1].lower()
-    if ending in known:
-        return known[ending]
-    if os.path.isdir(path):
-        inside = {os.path.splitext(name)[1].lower() for name in os.listdir(path)}
-        for suffix, form in known.items():
-            if suffix in inside:
-                return form
-    raise TypeMismatch(
-        f"the format of {path} is not known from its name", hint="say it: --format parquet|csv|json (format= in Python)"
-    )

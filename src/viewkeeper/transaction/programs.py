@@ -94,7 +94,7 @@ class Program:
         self.schemas = dict(schemas)
         self.typer = EngineTyper(tx.store.engine)
         self.coming: dict[str, Query] = {}  # virtual relations that are made together
-        self.functions = {name: returns for name, (_, returns) in tx.store.engine.functions.items()}
+        self.functions = tx.store.known_functions()
 
     def made(self, stratum: Stratum) -> dict[str, Made]:
         """The expressions of the relations of a stratum."""

@@ -7,7 +7,6 @@ deleted that was not there, which is checked.
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import time
 import weakref
@@ -28,7 +27,8 @@ from viewkeeper.engine.folding import fold
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.prefix import move
-from viewkeeper.errors import InternalError, ViewkeeperError
+from viewkeeper.engine.running import side_by_side
+from viewkeeper.errors import Conflict, InternalError, SessionLost, StatementTimeout, StorageError
 from viewkeeper.plan.choice import Choice, span
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.definition import AUXILIARY, VIEW, Definition
@@ -37,6 +37,7 @@ from viewkeeper.store.state import Relation
 from viewkeeper.store.storage import now
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Report
+from viewkeeper.transaction.failures import known_as, maintenance_failure
 from viewkeeper.transaction.intake import canonical_frame, materialise
 from viewkeeper.transaction.keys import declared_keys
 from viewkeeper.transaction.layout import decide, looked_up_by, pending_rows, refresh_of
@@ -139,6 +140,8 @@ def late(tx: Transaction, at: float) -> set[str]:
         definition = relation.definition
         if definition is None or definition.lag is None or not definition.is_demand or relation.id in tx.unfilled:
             continue
+        if definition.suspended:
+            continue
         if tx.state.time_of(definition.refreshed) <= at - definition.lag:
             found.update((*definition.hidden, relation.id))
     return found
@@ -166,7 +169,7 @@ def propagate(tx: Transaction) -> list[Maintained]:
             names = [relation.name for relation in level if relation.kind != AUXILIARY]
             tx.store.progress(", ".join(names) or "what views are made of", reached, total)
         reached += len(level)
-        results = _side_by_side(tx, level, functools.partial(_bring_up, tx, frozenset(changed), together))
+        results = _side_by_side(tx, level, functools.partial(_answered_for, tx, frozenset(changed), together))
         for result in results:
             relation = result.relation
             done.append(result)
@@ -186,8 +189,7 @@ def _side_by_side(tx: Transaction, level: list[Relation], work: Callable[[Relati
     def apart(relation: Relation) -> tuple[Maintained, list[str]]:
         return work(relation), tx.store.give_scratch()
 
-    with concurrent.futures.ThreadPoolExecutor(max_workers=THREADS) as pool:
-        done = list(pool.map(apart, level))
+    done = side_by_side(apart, level, THREADS)
     for _, paths in done:
         tx.store.take_scratch(paths)
     return [result for result, _ in done]
@@ -209,6 +211,16 @@ class _Together:
     recursions: Recursions
 
 
+def _answered_for(tx: Transaction, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained:
+    """Brings a view up to date; what goes wrong is said to be that view's."""
+    try:
+        return _bring_up(tx, changed, together, relation)
+    except (SessionLost, StatementTimeout, StorageError, Conflict):
+        raise
+    except Exception as problem:
+        raise maintenance_failure(tx, relation, problem) from problem
+
+
 def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained:
     """Brings a view up to date in the way it needs."""
     node = maintained_node(relation)
@@ -219,6 +231,8 @@ def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, rel
         return _fill(tx, relation, node, reader)
     if relation.id in tx.refreshing:
         assert relation.definition is not None
+        if relation.definition.suspended:
+            return _fill(tx, relation, node, StateReader.of(tx))
         since = relation.definition.refreshed
         newer = {key for key in read if any(file.last_epoch > since for file in tx.by_id(key).files)}
         if not newer | (read & changed):
@@ -232,11 +246,13 @@ def _bring_up(tx: Transaction, changed: frozenset[str], together: _Together, rel
 
 
 def _fill(tx: Transaction, relation: Relation, node: n.Node, reader: StateReader) -> Maintained:
-    """The first contents of a view, or those under its new definition."""
+    """The first contents of a view, those under its new definition, or those of one that was suspended."""
     began = time.perf_counter()
     recompute(tx, relation, node, reader)
     reason = "its definition is new"
-    if relation.id in tx.state.relations:
+    if relation.definition is not None and relation.definition.suspended:
+        reason = f"it was suspended since epoch {relation.definition.suspended}"
+    elif relation.id in tx.state.relations:
         reason = f"its definition is another: {compared(tx, relation).told}"
     return Maintained(relation, "full", reason, reader.work, time.perf_counter() - began)
 
@@ -249,16 +265,11 @@ def maintain(
     reader.own = relation.id
     how = compared(tx, relation) if relation.id in tx.redefined else None
     choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.alive()))
-    try:
-        if choice.strategy == "full":
-            recompute(tx, relation, node, reader)
-        else:
-            change_of = functools.partial(_change_of, how, node, changed, reader)
-            choice = by_change(tx, relation, node, changed, change_of, reader, choice)
-    except ViewkeeperError as problem:
-        if problem.detail is None:
-            problem.detail = f"while keeping {known_as(tx.alive(), relation)} true"
-        raise
+    if choice.strategy == "full":
+        recompute(tx, relation, node, reader)
+    else:
+        change_of = functools.partial(_change_of, how, node, changed, reader)
+        choice = by_change(tx, relation, node, changed, change_of, reader, choice)
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
     if relation.kind == AUXILIARY and how is not None:
@@ -278,14 +289,6 @@ def _redefined(how: Compared, changed: Collection[str]) -> Choice:
     reason = f"its definition is another: {how.told}"
     against = how.redefinition.cannot_follow(changed) if how.redefinition is not None else None
     return Choice("full", f"{reason}; {against}") if against else Choice("incremental", reason)
-
-
-def known_as(everything: Iterable[Relation], relation: Relation) -> str:
-    """A view's name; for what a view keeps for its own use, the names of those views."""
-    if relation.kind != AUXILIARY:
-        return relation.name
-    users = [user for user in everything if user.definition is not None and relation.id in user.definition.hidden]
-    return ", ".join(sorted(user.name for user in users)) or relation.name
 
 
 # by change ----------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from viewkeeper.algebra.schema import WEIGHT, Column
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.raising import may_raise
 from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.references import find_references, parse_query, place_in, place_of_name
-from viewkeeper.sql.selects import has_subquery
+from viewkeeper.sql.selects import has_subquery, says_the_same
 from viewkeeper.sql.tokens import escape_quotes
 from viewkeeper.store.definition import VIEW
 from viewkeeper.store.scan import Scan, Source, pick, plain_frame
@@ -102,13 +103,15 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
 
 def select_frame(tx: Transaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
     """The frame of a query inside the transaction. One of a changing statement, over the frames it is given, goes
-    through the algebra for its subqueries alone."""
+    through the algebra for its subqueries, and for operators that engines take in different ways."""
 
     def written() -> Frame:
         return query_frame(tx.store, query, whole, lambda name, place: read_in(tx, name, place), given)
 
-    if given is not None and not has_subquery(parse_query(query, whole)):
-        return written()
+    if given is not None:
+        tree = parse_query(query, whole)
+        if not has_subquery(tree) and says_the_same(tree, coerces=EngineTyper(tx.store.engine).coerces):
+            return written()
     return selected_frame(tx.store, query, whole, TablesIn(tx, given or {}), written)
 
 

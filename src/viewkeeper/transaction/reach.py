@@ -52,7 +52,7 @@ def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
     rows = sum(file.rows for file in files)
     late = ""
     if definition is not None and definition.is_demand and epoch == state.epoch:
-        late = f", true as of epoch {definition.refreshed}"
+        late = f", true as of epoch {definition.refreshed}{', suspended' if definition.suspended else ''}"
     size = f"{_count(rows, 'stored row')} in {_count(len(files), 'file')}"
     yield f"{relation.name}: a {relation.kind_words}, {size}{late}"
 
@@ -151,6 +151,8 @@ def _what_happens(view: Relation) -> str:
     assert definition is not None
     if definition.kind == VIEW:
         return "a view that stores nothing"
+    if definition.suspended:
+        return f"a {view.kind_words} that is suspended: it takes it in at its next REFRESH"
     if definition.is_demand:
         return f"a {view.kind_words} that takes it in at its next REFRESH"
     return f"a {view.kind_words} kept true by the commit"

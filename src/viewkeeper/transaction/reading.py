@@ -44,6 +44,10 @@ SHARED_FROM = 20_000
 With fewer, the rows it is made of are on the driver, and to keep the joined ones would be one query more."""
 
 
+class OutOfQueries(Exception):
+    """Something on trial has run more queries than it may: a recursion that goes on and on."""
+
+
 @dataclass
 class Work:
     """What maintenance has read, for the report."""
@@ -85,6 +89,7 @@ class StateReader:
         self.common: CommonChanges | None = None
         self.recursions = Recursions(OnceEach())
         self.own = ""  # the view that is worked on: what it reads of itself is not counted
+        self.most_queries: int | None = None
         self.work = Work()
 
     @property
@@ -107,7 +112,9 @@ class StateReader:
     def of(tx: Transaction, since: int | None = None) -> StateReader:
         """Reads what a transaction sees; old is the epoch it began from unless said otherwise."""
         epoch = tx.state.epoch
-        return StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
+        reader = StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
+        reader.most_queries = tx.most_queries
+        return reader
 
     def rederived(self, node: n.Rederived) -> Lowered:
         """The change of a recursion that is not stored."""
@@ -169,6 +176,8 @@ class StateReader:
         if lowered.empty or lowered.rows is not None:
             return replace(lowered, count=lowered.rows.num_rows if lowered.rows is not None else 0)
         self.work.queries += 1
+        if self.most_queries is not None and self.work.queries > self.most_queries:
+            raise OutOfQueries(f"more than {self.most_queries} queries")
         schema = schema_of(lowered.outputs)
         lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
         small = self.engine.collect_small(lowered.frame) if not large else None

@@ -23,6 +23,7 @@ from viewkeeper.recursion.maintenance import Maintenance
 from viewkeeper.recursion.rewriting import questions
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.rows import Growing, TooDear, Workspace, renamed
+from viewkeeper.transaction.given_up import telling
 from viewkeeper.transaction.once import OnceEach
 
 STRATEGIES = {"epf": epf.remove, "dred": dred.remove}
@@ -67,6 +68,10 @@ class Recursions:
 
     def rows(self, engine: Engine, reader: Reader, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         """The rows of the relation that a recursion shows: all, or at least those that a binding asks for."""
+        with telling(node):
+            return self._rows(engine, reader, node, binding)
+
+    def _rows(self, engine: Engine, reader: Reader, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         space = Workspace(engine, reader)
         if node.bag:
             rounds = self.once.get(("bag", common_part(node)), lambda: evaluate_bag(space, node))
@@ -97,7 +102,8 @@ class Recursions:
         def work() -> Net:
             return Rederivation(Workspace(engine, reader), node.recursion).work(node.changed)
 
-        return self.once.get(("rederived", common_part(node.recursion)), work)
+        with telling(node.recursion):
+            return self.once.get(("rederived", common_part(node.recursion)), work)
 
     def change(
         self,
@@ -121,12 +127,14 @@ class Recursions:
             except TooDear as cost:
                 return f"following the change by {how.name} was given up after {cost}"
 
-        return self.once.get(("change", common_part(before), common_part(after)), work)
+        with telling(after):
+            return self.once.get(("change", common_part(before), common_part(after)), work)
 
 
 def bag_change(engine: Engine, reader: Reader, node: n.Fixpoint, stored: n.Node, changed: Collection[str]) -> Lowered:
     """The change of a stored recursive bag."""
-    parts = change_bag(Workspace(engine, reader), node, stored, changed)
+    with telling(node):
+        parts = change_bag(Workspace(engine, reader), node, stored, changed)
     return _together(engine, reader, parts, node.outputs, weighted=True)
 
 

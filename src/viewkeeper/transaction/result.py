@@ -72,10 +72,16 @@ class Result:
         try:
             return action(self._frame)
         except SessionLost:
-            if self._again is None:
+            if self._again is None or self._engine.given is not None:
                 raise
+            self._engine.forget_session()  # a frame can be made without a word to the engine
             self._frame = self._engine.surviving(self._again)
             return action(self._frame)
+        except ViewkeeperError as problem:
+            if self._again is None or not self._engine.supplied(problem):
+                raise
+            self._frame = self._engine.surviving(self._again)
+            return self._from_frame(action)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, duplicates repeated. Maps and structs are dicts; timestamps are in UTC."""

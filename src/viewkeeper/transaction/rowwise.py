@@ -1,4 +1,4 @@
-"""Changes given as rows: insert, delete by row, delete by key, upsert, and bulk loads."""
+"""Changes given as rows: insert, delete by row, delete by key, and upsert."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
-from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.engine.engine import SMALL, Frame
-from viewkeeper.errors import ConstraintViolation, NotFound, StorageError, ViewkeeperError
+from viewkeeper.errors import ConstraintViolation, NotFound, StorageError
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scan import net_frame
 from viewkeeper.store.state import Relation
@@ -23,12 +23,10 @@ from viewkeeper.transaction.intake import (
     frame_by_name,
     is_frame,
     materialise,
-    outside_frame,
     rows_from,
     signed_expression,
     store_frame,
 )
-from viewkeeper.transaction.queries import at_place
 from viewkeeper.transaction.transaction import Transaction, conform, with_no_epoch
 
 SIGNED = f"{WEIGHT} bigint"
@@ -91,7 +89,7 @@ def change_by_frame(
                 hint="a file was lost on the way; nothing was changed, run the statement again",
             )
         check_files(tx, relation, files)
-    except ViewkeeperError:
+    except BaseException:
         tx.store.storage.delete(file.path for file in files)
         raise
     tx.add_files(relation, files)
@@ -196,33 +194,3 @@ def _keys_from(tx: Transaction, relation: Relation, keys: Any) -> pa.Table:
         listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
         return canonical(rows_to_arrow(listed, schema, relation.name, tx.zone), schema)
     return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
-
-
-_ROOMY = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "timestamp_ntz": "timestamp", "void": "string"}
-"""Types guessed from text say what the first file holds; the column gets room for the next, the same on all engines."""
-
-
-def schema_of_file(tx: Transaction, path: str, form: str | None, options: Mapping[str, str]) -> Schema:
-    """The schema of a new table that can take a file: its columns, no keys."""
-    frame, form = outside_frame(tx.store, path, form, options)
-    if form == "csv":
-        frame, _ = outside_frame(tx.store, path, form, {"inferSchema": "true", **options})
-    given = tx.store.engine.columns(frame)
-    if form != "parquet":
-        given = [(name, _ROOMY.get(kind, kind)) for name, kind in given]
-    return make_schema([Column(name, parse_type(kind)) for name, kind in given], [])
-
-
-def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:
-    """Loads a Parquet, CSV or JSON file (or a directory of them), set-wise, by the engine."""
-    engine = tx.store.engine
-    frame, form = outside_frame(tx.store, path, form, options)
-    try:
-        ordered = store_frame(engine, frame_by_name(engine, frame, relation), relation, tx.zone, text=form == "csv")
-        signed_rows = signed_expression(ordered, 1)
-        if form == "parquet" and not any(c.type.is_nested for c in relation.schema):
-            rows = int(frame.count())  # from the footers: cheap, and the file can be read twice
-            return change_by_frame(tx, relation, signed_rows, rows, stable=True)
-        return change_by_frame(tx, relation, signed_rows, None)
-    except ViewkeeperError as problem:
-        raise at_place(problem, path) from problem

@@ -15,7 +15,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
-from viewkeeper.engine.columns import listed
+from viewkeeper.engine.columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
@@ -35,7 +35,7 @@ from viewkeeper.recursion.constants import with_constants
 from viewkeeper.sql.dialect import offset_of
 from viewkeeper.sql.query import Query, Stored, Virtual
 from viewkeeper.sql.references import parse_query, place_of_name
-from viewkeeper.sql.selects import PLAIN, Selected, is_plain, select
+from viewkeeper.sql.selects import PLAIN, Selected, is_plain, says_the_same, select
 from viewkeeper.store.definition import VIEW
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
@@ -161,11 +161,12 @@ class TablesAt:
 def translated(store: Store, text: str, whole: str, tables: Tables) -> Selected | str:
     """A query as algebra, or why it goes to the engine as it is written."""
     tree = parse_query(text, whole)
-    if is_plain(text, tree):
+    typer = EngineTyper(store.engine)
+    if is_plain(text, tree) and says_the_same(tree, coerces=typer.coerces):
         return PLAIN
     own = text in whole
     try:
-        return select(tree, text, whole if own else text, tables, EngineTyper(store.engine))
+        return select(tree, text, whole if own else text, tables, typer)
     except NotMaintainable as refusal:
         return refusal.message
     except ViewkeeperError as problem:
@@ -204,17 +205,27 @@ def _engine_names(store: Store, query: Query, written: Callable[[], Frame]) -> t
     return names if len(names) == len(query.names) else query.names
 
 
+def _is_ordered(node: n.Node) -> bool:
+    """Whether rows come in the order of an ORDER BY, which columns and conditions above it hand on."""
+    while isinstance(node, (n.Project, n.Filter)):
+        node = node.input
+    return isinstance(node, n.Top) and not node.partition
+
+
 def _rows(lowering: Lowering, node: n.Node) -> Frame:
     """The rows of a query, the last ORDER BY and LIMIT as the engine has them: which of equal rows come first is open.
 
     In a view a LIMIT goes by the whole row, so that it always keeps the same ones.
     """
-    if isinstance(node, n.Project) and isinstance(node.input, n.Top):
-        texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
-        return _rows(lowering, node.input).select(*listed(*texts))
-    if not isinstance(node, n.Top) or node.partition:
+    if not _is_ordered(node):
         lowered = lowering.lower(node)
         return lowered.frame.select(*listed(*lowered.columns))
+    if isinstance(node, n.Project):
+        texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
+        return _rows(lowering, node.input).select(*listed(*texts))
+    if isinstance(node, n.Filter):
+        return _rows(lowering, node.input).filter(parsed(lowering.condition(node)))
+    assert isinstance(node, n.Top)
     frame = _rows(lowering, node.input)
     if node.order:
         frame = frame.orderBy(*[sort_column(key) for key in node.order])

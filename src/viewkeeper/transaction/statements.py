@@ -21,7 +21,8 @@ from viewkeeper.sql.references import parse_expression, place_of_name
 from viewkeeper.store.definition import TABLE
 from viewkeeper.store.scan import net_frame
 from viewkeeper.store.state import Relation
-from viewkeeper.transaction import views
+from viewkeeper.transaction import suspension, views
+from viewkeeper.transaction.functions import drop_function
 from viewkeeper.transaction.intake import materialise, signed_expression, store_frame
 from viewkeeper.transaction.merge import merge
 from viewkeeper.transaction.queries import TARGET, at_place, column_of, columns_of, select_frame
@@ -48,7 +49,11 @@ def run(tx: Transaction, statement: sql.Parsed, whole: str) -> int | None:
             return _delete(tx, statement.table, statement.table, None, whole)
         case sql.Merge():
             return merge(tx, statement, whole)
-        case sql.CreateView() | sql.AlterView() | sql.DropView() | sql.Refresh():
+        case sql.DropFunction():
+            place = place_of_name(statement.name, whole)
+            drop_function(tx, statement.name, if_exists=statement.if_exists, place=place)
+            return None
+        case sql.CreateView() | sql.AlterView() | sql.SuspendView() | sql.DropView() | sql.Refresh():
             _run_view(tx, statement, whole)
             return None
         case _:
@@ -56,17 +61,21 @@ def run(tx: Transaction, statement: sql.Parsed, whole: str) -> int | None:
 
 
 def _run_view(
-    tx: Transaction, statement: sql.CreateView | sql.AlterView | sql.DropView | sql.Refresh, whole: str
+    tx: Transaction,
+    statement: sql.CreateView | sql.AlterView | sql.SuspendView | sql.DropView | sql.Refresh,
+    whole: str,
 ) -> None:
     match statement:
         case sql.CreateView():
             views.create_view(tx, statement, whole)
         case sql.AlterView():
             views.alter_view(tx, statement, whole)
+        case sql.SuspendView():
+            suspension.suspend(tx, statement, whole)
         case sql.DropView():
             views.drop_view(tx, statement, whole)
         case sql.Refresh():
-            views.refresh(tx, statement, whole)
+            suspension.refresh(tx, statement, whole)
 
 
 def _table(tx: Transaction, name: str, whole: str) -> Relation:
@@ -91,7 +100,7 @@ def _create(tx: Transaction, statement: sql.CreateTable, whole: str) -> int | No
     relation = tx.create(statement.name, make_schema(columns, []))
     try:
         return _insert_frame(tx, relation, frame, whole)
-    except ViewkeeperError:
+    except BaseException:
         tx.drop(relation)
         raise
 

@@ -6,9 +6,10 @@ has staged, plus the signed rows it holds on the driver. What is committed is th
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, Viewkeep
 from viewkeeper.store.batch import read_files, stored_frame
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.definition import AUXILIARY, KIND_WORDS, TABLE, Definition
+from viewkeeper.store.functions import Function
 from viewkeeper.store.scan import Scan, Source, pick, signed_frame
 from viewkeeper.store.state import DataFile, Relation, State
 from viewkeeper.store.store import Held, Store
@@ -62,25 +64,30 @@ class Pending:
 class Transaction:
     """Gathers changes; knows nothing of SQL and nothing of committing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, state: State | None = None) -> None:
+        """Begins from the newest state, or from a given one that is never committed to."""
         self.store = store
-        held = store.hold()
-        self.state: State = held.state
+        self.state: State = store.hold().state if state is None else state
         self.pending: dict[str, Pending] = {}
         self.created: dict[str, Relation] = {}
         self.dropped: set[str] = set()
         self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
         self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
+        self.suspended: set[str] = set()  # stored views that are no longer maintained from this transaction on
         self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
         self.redefined: set[str] = set()  # stored views whose definition has changed, which they follow like any change
         self.formerly: dict[str, Node] = {}  # what redefined views held, where it is written otherwise than it was
+        self.functions: dict[str, Function | None] = {}  # declared here, or dropped (None), by name in lower case
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
         self.reads: list[Read] = []
         self.absent: set[str] = set()
+        self.untried: set[str] = set()  # views whose definition is new and has not been on trial yet
+        self.most_queries: int | None = None  # how many queries one view may take, on trial
         self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys that were not there
-        store.use(self)
+        if state is None:
+            store.use(self)
 
     @property
     def zone(self) -> str:
@@ -88,6 +95,28 @@ class Transaction:
         return self.state.settings.time_zone
 
     # definitions ---------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def defining(self) -> Iterator[None]:
+        """Takes back what a statement has defined if it fails, so that it fails as a whole."""
+        names = ("created", "dropped", "defined", "suspended", "unfilled", "redefined", "formerly", "untried")
+        before: dict[str, Any] = {name: getattr(self, name).copy() for name in names}
+        before["pending"] = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}
+        try:
+            yield
+        except BaseException:
+            for name, held in before.items():
+                setattr(self, name, held)
+            raise
+
+    def function(self, name: str) -> Function | None:
+        """The function that the database knows under a name, as this transaction sees it."""
+        key = name.lower()
+        return self.functions[key] if key in self.functions else self.state.functions.get(key)
+
+    def function_names(self) -> list[str]:
+        """The names of the functions that the database knows, in lower case."""
+        return sorted(key for key in {*self.state.functions, *self.functions} if self.function(key) is not None)
 
     def find(self, name: str) -> Relation | None:
         """The relation of that name as this transaction sees it."""
@@ -103,8 +132,15 @@ class Transaction:
         """The relation with the definition this transaction has given it."""
         definition = self.defined.get(relation.id, relation.definition)
         if relation.id in self.refreshed and definition is not None:
-            definition = replace(definition, refreshed=self.refreshed[relation.id])
+            definition = definition.resumed(self.refreshed[relation.id])
+        elif relation.id in self.suspended and definition is not None:
+            definition = self._suspended(definition)
         return relation if definition is relation.definition else replace(relation, definition=definition)
+
+    def _suspended(self, definition: Definition) -> Definition:
+        """The definition of a view that this transaction suspends: up to date as of the epoch it began from."""
+        refreshed = definition.refreshed if definition.is_demand else self.state.epoch
+        return replace(definition, refreshed=refreshed, suspended=self.state.epoch + 1)
 
     def by_id(self, key: str) -> Relation:
         """The relation with an id, as this transaction sees it."""
@@ -164,6 +200,7 @@ class Transaction:
         self.defined.pop(relation.id, None)
         self.redefined.discard(relation.id)
         self.refreshed.pop(relation.id, None)
+        self.suspended.discard(relation.id)
         if relation.id in self.created:
             del self.created[relation.id]
         else:
@@ -330,6 +367,7 @@ class Transaction:
         self.dropped.clear()
         self.defined.clear()
         self.refreshed.clear()
+        self.suspended.clear()
 
 
 def change_of_files(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +16,21 @@ from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.columns import listed
-from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.engine import Frame
 from viewkeeper.store.state import Relation, State
 from viewkeeper.store.store import Store
-from viewkeeper.transaction.intake import canonical_frame
 from viewkeeper.transaction.reading import StateReader
+from viewkeeper.transaction.second_opinion import ALGEBRA, computed, other_engine
+from viewkeeper.transaction.suspension import stale_remarks
 from viewkeeper.transaction.transaction import conform, no_such_table
 
 TOLERANCE = 1e-9
 """FLOAT and DOUBLE values may differ by this share; everything else must be equal."""
+
+MOST_DIFFERENCES = 10_000
+"""Differing rows that are looked at; those with floats may turn out to be near enough, so many more of them are."""
+
+MOST_NEAR = 1_000_000
 
 SHOWN = 20
 """Differing rows that are kept for the user."""
@@ -31,7 +38,11 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Checked:
-    """One view, compared at one epoch. `missing` rows should be stored and are not, `extra` ones should not be."""
+    """One view, compared at one epoch. `missing` rows should be stored and are not, `extra` ones should not be.
+
+    `stale` says so of a suspended view, which is compared at the epoch at which it was last up to date. `engine` is the
+    one that recomputed it, and `computed` what it ran; `second` if it was asked for a second opinion.
+    """
 
     name: str
     epoch: int
@@ -39,6 +50,10 @@ class Checked:
     checksum: str
     missing: tuple[tuple[Any, ...], ...] = ()
     extra: tuple[tuple[Any, ...], ...] = ()
+    stale: str = ""
+    engine: str = ""
+    computed: str = ALGEBRA
+    second: bool = False
 
     @property
     def equal(self) -> bool:
@@ -46,9 +61,11 @@ class Checked:
         return not self.missing and not self.extra
 
     def __str__(self) -> str:
+        by = f", by {self.engine} from {self.computed}" if self.second else ""
         if self.equal:
-            return f"{self.name}: equal, {self.rows:,} rows at epoch {self.epoch}, checksum {self.checksum}"
-        lines = [f"{self.name}: DIFFERENT at epoch {self.epoch}"]
+            said = f"{self.name}: equal, {self.rows:,} rows at epoch {self.epoch}, checksum {self.checksum}{by}"
+            return f"{said}; {self.stale}" if self.stale else said
+        lines = [f"{self.name}: DIFFERENT at epoch {self.epoch}{by}"]
         lines += [f"  should be there: {row}" for row in self.missing]
         lines += [f"  should not be there: {row}" for row in self.extra]
         return "\n".join(lines)
@@ -90,6 +107,11 @@ class Certificate:
         """Rows that are stored and should not be (some of them, if there are many)."""
         return tuple(row for view in self.views for row in view.extra)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said of the views beside that: which are stale."""
+        return [view.stale for view in self.views if view.stale]
+
     def __bool__(self) -> bool:
         return self.equal
 
@@ -97,39 +119,64 @@ class Certificate:
         return "\n".join(str(view) for view in self.views) or "there are no materialized views"
 
 
-def verify(store: Store, state: State, names: Sequence[str]) -> Certificate:
-    """Compares views with their queries."""
+def verify(store: Store, state: State, names: Sequence[str], engine: str | None = None) -> Certificate:
+    """Compares views with their queries; on another engine, if one is named."""
+    other = store.on(other_engine(store.engine, engine)) if engine is not None else None
     checked = []
     for name in names:
         relation = state.find(name)
         if relation is None:
             raise no_such_table(name, state.names(), None, "view")
-        checked.append(_check(store, state, relation))
+        checked.append(_check(store, other, state, relation))
     return Certificate(tuple(checked))
 
 
-def _check(store: Store, state: State, relation: Relation) -> Checked:
+def _check(store: Store, other: Store | None, state: State, relation: Relation) -> Checked:
+    """`store` gives the checksum, so that it does not depend on who recomputes; all else is done by the other one."""
     assert relation.definition is not None
+    by = other or store
     epoch = relation.definition.refreshed if relation.definition.is_demand else state.epoch
-    reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    lowering = Lowering(store.engine, reader)
-    node = relation.definition.as_written
     schema = relation.schema
-    anew = lowering.lower(n.at(node, n.NEW))
-    fresh = canonical_frame(store.engine, anew.frame.select(*listed(*anew.columns)).toDF(*schema.names), schema)
-    if relation.kind == "view":  # nothing is stored: what it is, is what its query says
-        rows, checksum = _sum_up(store, fresh.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}")), schema)
-        return Checked(relation.name, epoch, rows, checksum)
+    fresh, how = computed(by, state, relation, epoch, foreign=other is not None)
+    done = partial(Checked, engine=by.engine.kind, computed=how, second=other is not None)
+    if relation.kind == "view":  # nothing is stored: what it is, is what the own engine says of its query
+        if other is None:
+            return done(relation.name, epoch, *_sum_up(store, _once(fresh, schema), schema))
+        told = _once(computed(store, state, relation, epoch, foreign=False)[0], schema)
+        rows, checksum = _sum_up(store, told, schema)
+        own = store.engine.collect(told.select(*listed(*map(quote, schema.names))))
+        stored = other.engine.arrow(conform(own, schema, signed=False), schema)
+    else:
+        stored = _stored(by, state, relation)
+        kept = stored if other is None else _stored(store, state, relation)
+        rows, checksum = _sum_up(store, _once(kept, schema), schema)
+    missing, extra = _differing(by, fresh, stored, schema)
+    stale = "; ".join(stale_remarks(state, [relation], state.epoch))
+    return done(relation.name, epoch, rows, checksum, tuple(missing[:SHOWN]), tuple(extra[:SHOWN]), stale)
+
+
+def _once(frame: Frame, schema: Schema) -> Frame:
+    return frame.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}"))
+
+
+def _stored(store: Store, state: State, relation: Relation) -> Frame:
+    """The rows of a view as they are stored."""
+    assert relation.definition is not None
+    schema, outputs = relation.schema, relation.definition.as_written.outputs
     newest = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
-    kept = newest.scan(n.Scan(relation.id, relation.name, node.outputs, n.NEW, tuple(schema.names)), None)
-    stored = kept.frame.select(*listed(*kept.columns)).toDF(*schema.names)
+    kept = newest.scan(n.Scan(relation.id, relation.name, outputs, n.NEW, tuple(schema.names)), None)
+    return kept.frame.select(*listed(*kept.columns)).toDF(*schema.names)
+
+
+def _differing(
+    store: Store, fresh: Frame, stored: Frame, schema: Schema
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows that only one side has: those that should be stored, and those that should not."""
     plus = fresh.select(*listed(*map(quote, schema.names), f"CAST(1 AS BIGINT) AS {WEIGHT}"))
     minus = stored.select(*listed(*map(quote, schema.names), f"CAST(-1 AS BIGINT) AS {WEIGHT}"))
     differing = consolidated(store.engine.union([plus, minus]), schema)
-    found = conform(store.engine.collect(differing.limit(10_000)), schema, signed=True)
-    missing, extra = _apart(found, schema)
-    rows, checksum = _sum_up(store, stored.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}")), schema)
-    return Checked(relation.name, epoch, rows, checksum, tuple(missing[:SHOWN]), tuple(extra[:SHOWN]))
+    most = MOST_NEAR if any(column.type.is_float for column in schema) else MOST_DIFFERENCES
+    return _apart(conform(store.engine.collect(differing.limit(most)), schema, signed=True), schema)
 
 
 def _apart(found: pa.Table, schema: Schema) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:

@@ -1,4 +1,4 @@
-"""Views as definitions: creating, replacing, refreshing and dropping them."""
+"""Views as definitions: creating, replacing and dropping them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from viewkeeper.transaction.programs import made_again
 from viewkeeper.transaction.propagation import maintained_node
 from viewkeeper.transaction.redefining import compare, compared
 from viewkeeper.transaction.transaction import Transaction, already_exists, wrong_kind
+from viewkeeper.transaction.trial import try_definitions
 
 _UNSTEADY = """
     approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
@@ -71,17 +72,23 @@ def create_view(tx: Transaction, statement: sql.CreateView, whole: str) -> None:
         auxiliary=statement.options.auxiliary,
     )
     _check_options(statement.name, definition, made.node, whole)
-    if there is not None:
-        _replace(tx, there, definition, made, whole)
-    else:
-        create_made(tx, statement.name, definition, made)
+    with tx.defining():
+        if there is not None:
+            _replace(tx, there, definition, made, whole)
+        else:
+            create_made(tx, statement.name, definition, made)
+        _try(tx, statement.name, whole)
+
+
+def _try(tx: Transaction, name: str, whole: str) -> None:
+    try_definitions(tx, lambda view: place_of_name(view, whole) or place_of_name(name, whole))
 
 
 def _check_functions(tx: Transaction, text: str, whole: str) -> None:
     """Refuses functions that the database's engine does not have, or has another value for than the reference."""
     engine = tx.store.engine
     if engine.kind == "sail":
-        check_on_sail(text, whole, engine.functions)
+        check_on_sail(text, whole, tx.store.known_functions())
 
 
 def _check_options(name: str, definition: Definition, node: n.Node, whole: str) -> None:
@@ -126,6 +133,7 @@ def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
 def create_made(tx: Transaction, name: str, definition: Definition, made: Made) -> Relation:
     """Makes a view; one that is stored is filled when the transaction commits."""
     relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
+    tx.untried.add(relation.id)
     return relation if definition.kind == VIEW else _stored(tx, relation)
 
 
@@ -149,7 +157,8 @@ def _laid_out(
     there = {**tx.state.relations, **tx.created}
     node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
     parts = split(node, _new_id, _sorted_by(there.get))
-    free = [] if former is None or definition.is_demand else _free(tx, former, others)
+    behind = former is not None and former.definition is not None and former.definition.is_demand
+    free = [] if former is None or definition.is_demand or behind else _free(tx, former, others)
     hidden = _auxiliaries(tx, parts, definition.on, free)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
 
@@ -285,7 +294,9 @@ def alter_view(tx: Transaction, statement: sql.AlterView, whole: str) -> None:
         **dict(statement.options),
     )
     _check_options(statement.name, definition, made.node, whole)
-    _replace(tx, relation, definition, made, whole)
+    with tx.defining():
+        _replace(tx, relation, definition, made, whole)
+        _try(tx, statement.name, whole)
 
 
 def _replace(tx: Transaction, relation: Relation, definition: Definition, made: Made, whole: str) -> None:
@@ -319,12 +330,16 @@ def redefine(
 ) -> None:
     """Gives a view another definition with the same columns; what reads it is not looked at.
 
-    A stored one follows that like any change if it can; else it is filled anew. `others` are redefined with it.
+    A stored one follows that like any change if it can; else it is filled anew. `others` are redefined with it. One
+    that was suspended is maintained from then on.
     """
+    definition = replace(definition, suspended=0)
+    tx.suspended.discard(relation.id)
     if _reaches(tx, made.uses, relation.id):
         raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
     before = _hidden(relation)
     tx.defined[relation.id] = _laid_out(tx, definition, made.node, relation, others)
+    tx.untried.add(relation.id)
     if definition.kind != VIEW:
         _brought_along(tx, relation.id)
     _drop_unused(tx, before)
@@ -332,7 +347,9 @@ def redefine(
 
 def _brought_along(tx: Transaction, key: str) -> None:
     tx.redefined.discard(key)
-    new = key not in tx.state.relations or key in tx.unfilled
+    former = tx.state.relations.get(key)
+    behind = former is not None and former.definition is not None and former.definition.is_demand
+    new = former is None or behind or key in tx.unfilled
     if not new and compared(tx, tx.by_id(key)).follows:
         tx.redefined.add(key)
     else:
@@ -429,21 +446,6 @@ def _view(tx: Transaction, name: str, place: Place | None, verb: str) -> Relatio
     if relation.kind == TABLE:
         raise wrong_kind(relation, verb, place)
     return relation
-
-
-# refreshing ---------------------------------------------------------------------------------------
-
-
-def refresh(tx: Transaction, statement: sql.Refresh, whole: str) -> None:
-    """REFRESH: when the transaction commits, a view kept on demand takes in the net change since it was last true."""
-    place = place_of_name(statement.name, whole)
-    relation = tx.relation(statement.name, place)
-    if relation.kind == TABLE:
-        raise SqlError(f"{relation.name} is a table: there is nothing to refresh", place=place, hint="leave it out")
-    assert relation.definition is not None
-    if relation.definition.is_demand:
-        tx.refreshing.update((*relation.definition.hidden, relation.id))
-    tx.makes_epoch = True
 
 
 # explaining -----------------------------------------------------------------------------------------

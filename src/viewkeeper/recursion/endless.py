@@ -1,0 +1,195 @@
+"""Recursions that never end, noticed after a few rounds.
+
+A column *grows* if rules compute it from itself, directly or through other columns. Suppose that every growing column
+is a sum of what it was and of values that do not grow (or such texts, concatenated), and that no condition looks at it.
+Then the other columns alone, the *key* of a row, decide which rules apply to it.
+
+    A row of round r has a line of ancestors, one of every round before. If there were fewer keys than rounds, two of
+    them have the same key. They differ, for each was new: something was added on the way from one to the other. The
+    same rules apply again, add the same again, and so on for ever.
+
+In a bag (UNION ALL) rows need not be new, so there two ancestors with the same key are enough, whatever grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.rules import Predicate, Rule
+from viewkeeper.engine.problems import Endless
+from viewkeeper.engine.running import check_stopped
+from viewkeeper.engine.settings import Limits
+
+FIRST = 4
+"""Rounds before keys are looked at: most recursions have ended by then."""
+
+OnDriver = Callable[[], Sequence[tuple[Any, ...]] | None]
+"""Gives rows where they are on the driver."""
+
+Place = tuple[str, int]
+"""A column of a recursive relation: its name, and which."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Which columns of recursive relations grow. `is_free`: by sums alone, and no condition looks at them."""
+
+    growing: frozenset[Place]
+    columns: Mapping[str, tuple[Attribute, ...]]
+    is_free: bool
+    bag: bool = False
+
+    @property
+    def may_be_endless(self) -> bool:
+        """Whether there is something to give up: a set of values that are there already has an end."""
+        return self.bag or bool(self.growing)
+
+    @property
+    def column(self) -> str | None:
+        """The name of a column that grows."""
+        return None if self._first is None else self._first.name
+
+    @property
+    def is_text(self) -> bool:
+        """Whether that column is a text."""
+        return self._first is not None and self._first.type.name == "string"
+
+    @property
+    def _first(self) -> Attribute | None:
+        first = min(self.growing, default=None)
+        return None if first is None else self.columns[first[0]][first[1]]
+
+    def key(self, name: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What decides which rules apply to a row: its columns that do not grow, and which of the others are NULL."""
+        places = enumerate(row)
+        return (name, *((value is None) if (name, place) in self.growing else value for place, value in places))
+
+
+def growth_of(predicates: Iterable[Predicate], rules: Sequence[Rule], *, bag: bool = False) -> Growth:
+    """Which columns of some relations grow by their rules, and how."""
+    named = {predicate.name: predicate for predicate in predicates}
+    growing = _growing(rules)
+    is_free = all(_is_free(rule, named, growing, bag=bag) for rule in rules)
+    return Growth(growing, {name: predicate.attributes for name, predicate in named.items()}, is_free, bag)
+
+
+def _growing(rules: Sequence[Rule]) -> frozenset[Place]:
+    """Columns computed from themselves, and those that take values of such ones."""
+    taken: dict[Place, set[Place]] = {}
+    computed: set[tuple[Place, Place]] = set()
+    for rule in rules:
+        sources = _places(rule)
+        for place, value in enumerate(rule.columns):
+            head = (rule.head, place)
+            own = {sources[a] for a in value.attributes if a in sources}
+            taken.setdefault(head, set()).update(own)
+            if value.attribute is None:
+                computed |= {(head, source) for source in own}
+    reached = {place: _reached(place, taken) for place in taken}
+    begun = {head for head, source in computed if head in reached.get(source, {source})}
+    return frozenset(place for place in taken if place in begun or reached[place] & begun)
+
+
+def _reached(place: Place, taken: Mapping[Place, set[Place]]) -> set[Place]:
+    """The columns that a column takes values of, through others too; it is among them."""
+    found, waiting = {place}, [place]
+    while waiting:
+        for source in taken.get(waiting.pop(), ()):
+            if source not in found:
+                found.add(source)
+                waiting.append(source)
+    return found
+
+
+def _places(rule: Rule) -> dict[Attribute, Place]:
+    """The attributes of a rule that stand for columns of recursive relations."""
+    return {
+        attribute: (str(literal.source), place)
+        for literal in rule.body
+        if literal.is_recursive
+        for place, attribute in enumerate(literal.attributes)
+    }
+
+
+def _is_free(rule: Rule, named: Mapping[str, Predicate], growing: frozenset[Place], *, bag: bool) -> bool:
+    moving = {attribute for attribute, place in _places(rule).items() if place in growing}
+    looked_at = {a for condition in rule.conditions for a in condition.attributes}
+    looked_at |= {a for equality in rule.equalities for a in (equality.left, equality.right)}
+    looked_at |= {a for _, value in rule.computed for a in value.attributes}
+    if moving & looked_at:
+        return False
+    labels = {attribute.label for attribute in moving}
+    return bag or all(
+        _is_sum(value, labels, named[rule.head].attributes[place])
+        for place, value in enumerate(rule.columns)
+        if (rule.head, place) in growing and moving & set(value.attributes)
+    )
+
+
+def _is_sum(value: Expression, labels: set[str], column: Attribute) -> bool:
+    if value.attribute is not None:
+        return True
+    kind = column.type
+    if not (kind.is_integer or kind.name in ("decimal", "string")):
+        return False
+    return _adds(sqlglot.parse_one(value.sql, read="spark"), labels)
+
+
+def _adds(tree: exp.Expr, labels: set[str]) -> bool:
+    """Whether a tree is a sum or concatenation in which each growing column stands as it is."""
+    if not any(found.name in labels for found in tree.find_all(exp.Column)):
+        return True
+    match tree:
+        case exp.Column():
+            return True
+        case exp.Paren() | exp.Cast():
+            return _adds(tree.this, labels)
+        case exp.Add() | exp.DPipe():
+            return _adds(tree.left, labels) and _adds(tree.right, labels)
+        case exp.Sub():
+            return _adds(tree.left, labels) and not any(c.name in labels for c in tree.right.find_all(exp.Column))
+        case exp.Concat():
+            return all(_adds(part, labels) for part in tree.expressions)
+    return False
+
+
+class Rounds:
+    """Counts the rounds of a recursion, and gives it up when it will not end, or has met a limit."""
+
+    def __init__(self, growth: Growth, limits: Limits) -> None:
+        self.growth = growth
+        self.limits = limits
+        self.count = 0
+        self._from = FIRST
+        self._keys: set[tuple[Any, ...]] | None = set() if growth.may_be_endless and growth.is_free else None
+
+    def begin(self, rows: Iterable[tuple[str, OnDriver]]) -> None:
+        """A round begins, with the rows that the last one added, each with the name of its relation."""
+        check_stopped()
+        self.count += 1
+        if self.growth.may_be_endless and self.count > self.limits.max_rounds:
+            raise Endless(rounds=self.limits.max_rounds)
+        if self._keys is None or self.count < FIRST:
+            return
+        for name, on_driver in rows:
+            tuples = on_driver()
+            if tuples is None:  # their keys are not known: only rounds after this one can be compared
+                self._keys.clear()
+                self._from = self.count + 1
+                return
+            self._keys.update(self.growth.key(name, row) for row in tuples)
+        if self.count - self._from >= len(self._keys):
+            raise Endless(column=self.growth.column)
+        if len(self._keys) > self.limits.max_rounds:
+            self._keys = None  # the limit will be met before
+
+    def check_rows(self, count: int) -> None:
+        """Gives a recursion up that has more rows than it may."""
+        if count > self.limits.max_rows:
+            raise Endless(rows=self.limits.max_rows)

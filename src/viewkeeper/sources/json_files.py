@@ -1,0 +1,129 @@
+"""JSON files as rows: one object per line, or a line with an array of them.
+
+Numbers keep their digits, so that a DECIMAL column gets what is written and a DOUBLE column the nearest double.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from viewkeeper.algebra.types import quote
+from viewkeeper.errors import TypeMismatch
+from viewkeeper.sources.files import SourceFile, unreadable
+
+ROWS = 50_000
+"""Rows that are read at a time."""
+
+
+_DECODER = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=float)
+
+
+def json_rows(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, each with the line it stands on."""
+    for number, line in enumerate(_lines(file), start=1):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            value = _DECODER.decode(text.decode())
+        except UnicodeDecodeError:
+            raise TypeMismatch(f"line {number} of {file.path} is not UTF-8") from None
+        except (ValueError, RecursionError) as problem:
+            raise _not_json(file, number, str(problem).split(":")[0]) from None
+        for row in value if isinstance(value, list) else [value]:
+            if not isinstance(row, dict):
+                raise _not_json(file, number, f"a {type(row).__name__} is not a row")
+            yield number, row
+
+
+def _not_json(file: SourceFile, number: int, why: str) -> TypeMismatch:
+    return TypeMismatch(
+        f"line {number} of {file.path} is not a JSON object",
+        detail=why,
+        hint='write one object per line, such as {"id": 1}; jq -c . or jq -c .[] does it',
+    )
+
+
+def _lines(file: SourceFile) -> Iterator[bytes]:
+    source, rest, first = file.open_text(), b"", True
+    try:
+        while data := source.read(1 << 20):
+            if first:
+                data, first = data.removeprefix(b"\xef\xbb\xbf"), False
+            *whole, rest = (rest + data).split(b"\n")
+            yield from whole
+    except OSError as problem:
+        raise unreadable(file.path, problem) from problem
+    yield rest
+
+
+class JsonColumns:
+    """The columns of a new table that can take some rows: the type that all values of a name have."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = {}
+
+    def see(self, row: dict[str, Any], where: str) -> None:
+        """Takes in one more row."""
+        for name, value in row.items():
+            self._found[name] = _merged(self._found.get(name), _kind(value, name, where), name, where)
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Names and types, in the order in which the names came first; what is always NULL is a STRING."""
+        return [(name, _ddl(kind)) for name, kind in self._found.items()]
+
+
+def _kind(value: Any, name: str, where: str) -> Any:
+    """A type as a word, ("array", element) or ("struct", fields); None for NULL."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "boolean"
+        case int():
+            return "bigint" if -(1 << 63) <= value < 1 << 63 else "decimal(38,0)" if abs(value) < 10**38 else "double"
+        case float() | decimal.Decimal():
+            return "double"
+        case str():
+            return "string"
+        case list():
+            element = None
+            for part in value:
+                element = _merged(element, _kind(part, name, where), name, where)
+            return ("array", element)
+        case _:
+            return ("struct", {key: _kind(part, name, where) for key, part in value.items()})
+
+
+_NUMBERS = ("bigint", "decimal(38,0)", "double")
+
+
+def _merged(left: Any, right: Any, name: str, where: str) -> Any:
+    """The type that takes values of both."""
+    if left is None or right is None or left == right:
+        return left if right is None else right
+    if left in _NUMBERS and right in _NUMBERS:
+        return max(left, right, key=_NUMBERS.index)
+    if isinstance(left, tuple) and isinstance(right, tuple) and left[0] == right[0]:
+        if left[0] == "array":
+            return ("array", _merged(left[1], right[1], name, where))
+        keys = dict.fromkeys([*left[1], *right[1]])
+        return ("struct", {key: _merged(left[1].get(key), right[1].get(key), name, where) for key in keys})
+    raise TypeMismatch(
+        f"the column '{name}' holds values of several types: {_ddl(left).upper()} and {_ddl(right).upper()}",
+        detail=f"the second is in {where}",
+        hint="create the table with the type you want, and make all values fit it",
+    )
+
+
+def _ddl(kind: Any) -> str:
+    if kind is None:
+        return "string"
+    if isinstance(kind, str):
+        return kind
+    if kind[0] == "array":
+        return f"array<{_ddl(kind[1])}>"
+    return f"struct<{','.join(f'{quote(key)}:{_ddl(part)}' for key, part in kind[1].items())}>"

@@ -1,0 +1,241 @@
+"""Operators as Sail must be told them, so that they mean what they mean to Apache Spark.
+
+Sail's integers wrap around, its decimal quotients are cut off after four digits more than the dividend has, its sums
+of decimals do not notice a 39th digit, and NULL / 0 raises there. So integers are computed in a wider type and cast
+back, which raises; a quotient is computed with one digit more than asked for and rounded; and a divisor is looked at
+only where there is something to divide.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql.coercion import MOST_DIGITS, Operation
+from viewkeeper.sql.dialect import Verbatim
+from viewkeeper.sql.syntax import call, cast, grouped, number
+
+_BIGINT, _STRING, _INT = Type("bigint"), Type("string"), Type("int")
+_TIMESTAMP = Type("timestamp")
+_PARTS_OF_DAYS = re.compile(r"HOUR|MINUTE|SECOND", re.IGNORECASE)
+_WHOLE = Type("decimal", 20, 0)
+_DIVISIONS = (exp.Div, exp.Mod, exp.IntDiv)
+_SUMS = (exp.Add, exp.Sub)
+_MOST_SUMS = 6
+"""Sums in a row that are nested; longer chains are folded. Sail's time to plan what is nested grows fast."""
+_CHAIN = "chain"
+_MORE_DIGITS = 4
+"""How many digits more than its dividend a quotient has on Sail."""
+_EXACT_DIGITS = 15
+"""Decimals of so many digits become the nearest DOUBLE when Sail casts them."""
+
+
+def arithmetic(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
+    """An arithmetic operator between operands that are of the operation's types."""
+    if operator in _DIVISIONS and not _is_safe_divisor(left, right):
+        right = exp.Case(ifs=[exp.If(this=_is_not_null(left), true=right)])
+    if kinds.result.is_integer and kinds.left.is_integer:
+        return _integers(operator, left, right, kinds)
+    if kinds.result.name == "decimal":
+        return _decimals(operator, _apart(left), _apart(right), kinds)
+    return _binary(operator, left, right)
+
+
+def _apart(operand: exp.Expr) -> exp.Expr:
+    """An operand; one that is computed, behind a function. Sail's time to plan casts in casts doubles with each."""
+    return call("nullif", operand, exp.Null()) if operand.find(exp.Binary) is not None else operand
+
+
+def _binary(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return operator(this=grouped(left), expression=grouped(right))
+
+
+def _is_not_null(node: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=grouped(node.copy()), expression=exp.Null()))
+
+
+def _is_safe_divisor(left: exp.Expr, right: exp.Expr) -> bool:
+    """Whether NULL / 0 cannot occur: the divisor is a number that is not 0, or the dividend one."""
+    for node, zero in ((right, False), (left, True)):
+        while isinstance(node, (exp.Paren, exp.Cast)):
+            node = node.this
+        text = number(node)
+        if text is not None and (zero or text.strip("-0.eE")):
+            return True
+    return False
+
+
+def _integers(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
+    if operator in (exp.Mod, exp.IntDiv):
+        return _binary(operator, _apart(left), _apart(right))  # it raises by itself
+    wide = _WHOLE if kinds.result.name == "bigint" else _BIGINT
+    terms = [*_terms(left, kinds.result, wide), _term(operator, right, wide)] if operator in _SUMS else []
+    if len(terms) > _MOST_SUMS:
+        made: exp.Expr = _folded(terms, kinds.result, wide)
+    else:
+        made = cast(_binary(operator, cast(_apart(left), wide), cast(_apart(right), wide)), kinds.result)
+    made.meta[_CHAIN] = (kinds.result, terms)
+    return made
+
+
+def _terms(node: exp.Expr, kind: Type, wide: Type) -> list[exp.Expr]:
+    """What a sum of integers of one type adds up; the sum itself, if it is none."""
+    inside = node
+    while isinstance(inside, exp.Paren):
+        inside = inside.this
+    found, terms = inside.meta.get(_CHAIN, (None, ()))
+    return list(terms) if found == kind and terms else [cast(node, wide)]
+
+
+def _term(operator: type[exp.Expr], node: exp.Expr, wide: Type) -> exp.Expr:
+    term = cast(node, wide)
+    return term if operator is exp.Add else exp.Neg(this=grouped(term))
+
+
+def _folded(terms: list[exp.Expr], kind: Type, wide: Type) -> exp.Expr:
+    """A long chain of sums, each checked like the one before it."""
+    step = f"(a, x) -> CAST(CAST(a + x AS {kind.ddl}) AS {wide.ddl})"
+    terms_as_array = call("array", *(term.copy() for term in terms))
+    return cast(_filled(f"aggregate(_terms, CAST(0 AS {wide.ddl}), {step})", "_terms", terms_as_array), kind)
+
+
+def _decimals(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
+    if operator is exp.Div:
+        return _quotient(left, right, kinds)
+    made = _binary(operator, left, right)
+    exact = _exact_scale(operator, kinds)
+    if kinds.result.precision == MOST_DIGITS and kinds.result.scale == exact and operator is not exp.Mod:
+        made = _within(made, kinds.result)
+    return cast(made, kinds.result)
+
+
+def _within(node: exp.Expr, kind: Type) -> exp.Expr:
+    """A decimal of 38 digits, which raises if it has more: Sail notices only what 128 bits do not hold.
+
+    The value is computed once: a lambda's variable stands for it.
+    """
+    most = f"CAST('{_greatest(kind)}' AS {kind.ddl})"
+    raised = f"CAST(raise_error('Overflow happened on: a result') AS {kind.ddl})"
+    test = f"x -> CASE WHEN x > {most} OR x < -{most} THEN {raised} ELSE x END"
+    return _filled(f"get(transform(array(_value), {test}), 0)", "_value", node)
+
+
+def _greatest(kind: Type) -> str:
+    digits = "9" * kind.precision
+    return f"{digits[: kind.precision - kind.scale]}.{digits[: kind.scale]}" if kind.scale else digits
+
+
+def _filled(template: str, name: str, node: exp.Expr) -> exp.Expr:
+    """A call in which some syntax stands for a column."""
+    select = Verbatim().parse(f"SELECT {template}")[0]
+    assert isinstance(select, exp.Select)
+    found: exp.Expr = select.expressions[0]
+    for part in list(found.find_all(exp.Column)):
+        if part.name == name:
+            part.replace(node.copy())
+    return found
+
+
+def _exact_scale(operator: type[exp.Expr], kinds: Operation) -> int:
+    return kinds.left.scale + kinds.right.scale if operator is exp.Mul else max(kinds.left.scale, kinds.right.scale)
+
+
+def room(operator: type[exp.Expr], kinds: Operation) -> int:
+    """How many digits before the point a decimal operator has room for; beyond them it raises."""
+    if operator is exp.Div:
+        return _room_of_quotient(kinds, more=0)
+    return MOST_DIGITS - _exact_scale(operator, kinds)
+
+
+def _room_of_quotient(kinds: Operation, more: int) -> int:
+    return MOST_DIGITS - _dividend_scale(kinds, more) - _MORE_DIGITS - kinds.right.scale
+
+
+def _dividend_scale(kinds: Operation, more: int) -> int:
+    """The scale of a dividend whose quotient has the digits asked for, and some more."""
+    return max(kinds.left.scale, kinds.result.scale + more - _MORE_DIGITS)
+
+
+def _quotient(left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
+    """A quotient, rounded half up: by one digit more than asked for, or by what remains if there is no room for it."""
+    if _room_of_quotient(kinds, 1) >= kinds.left.precision - kinds.left.scale:
+        return cast(_cut_off(left, right, kinds, 1), kinds.result)
+    if _dividend_scale(kinds, 0) == _dividend_scale(kinds, 1):
+        return cast(_cut_off(left, right, kinds, 1), kinds.result)
+    return _by_remainder(left, right, kinds)
+
+
+def _cut_off(left: exp.Expr, right: exp.Expr, kinds: Operation, more: int) -> exp.Expr:
+    """Sail's own quotient, with so many digits more than asked for."""
+    scale = _dividend_scale(kinds, more)
+    digits = min(MOST_DIGITS, kinds.left.precision - kinds.left.scale + scale)
+    dividend = left if scale == kinds.left.scale else cast(left, Type("decimal", digits, scale))
+    return _binary(exp.Div, dividend, right)
+
+
+def _by_remainder(left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
+    """The quotient cut off, and one unit more if what remains is half the divisor or more."""
+    scale = kinds.result.scale
+    unit = cast(exp.Literal.string(f"0.{'0' * (scale - 1)}1"), Type("decimal", scale, scale))
+    quotient = cast(_cut_off(left, right, kinds, 0), kinds.result)
+    product = _binary(exp.Mul, quotient.copy(), right.copy())
+    rest = _binary(exp.Sub, cast(left.copy(), Type("decimal", MOST_DIGITS, scale + kinds.right.scale)), product)
+    half = _binary(exp.Mul, call("abs", rest), cast(exp.Literal.number(2), Type("decimal", 1, 0)))
+    whole = call("abs", _binary(exp.Mul, right.copy(), unit.copy()))
+    zero = exp.Literal.number(0)
+    signs = [exp.Paren(this=exp.LT(this=grouped(side.copy()), expression=zero.copy())) for side in (left, right)]
+    step = exp.Case(
+        ifs=[exp.If(this=exp.EQ(this=signs[0], expression=signs[1]), true=unit.copy())], default=exp.Neg(this=unit)
+    )
+    more = cast(_binary(exp.Add, quotient.copy(), step), kinds.result)
+    return exp.Case(ifs=[exp.If(this=exp.GTE(this=grouped(half), expression=whole), true=more)], default=quotient)
+
+
+def times(node: exp.Expr, left: exp.Expr, right: exp.Expr, *kinds: str) -> exp.Expr | None:
+    """DATE - DATE, an interval as TIMESTAMP - TIMESTAMP is; Sail would count the days. None for anything else."""
+    if not isinstance(node, exp.Sub) or kinds != ("date", "date"):
+        return None
+    return _binary(exp.Sub, cast(left, _TIMESTAMP), cast(right, _TIMESTAMP))
+
+
+def moment(date: exp.Expr, interval: exp.Interval) -> exp.Expr:
+    """A date to which an interval is added: a time if the interval has hours or less. Sail would drop those."""
+    return cast(date, _TIMESTAMP) if _PARTS_OF_DAYS.search(interval.sql("spark")) else date
+
+
+def converted(node: exp.Expr, has: Type, wanted: Type) -> exp.Expr:
+    """A cast between types."""
+    if has.name == "decimal" and wanted.is_float and has.precision > _EXACT_DIGITS:
+        return cast(cast(node, _STRING), wanted)
+    return cast(node, wanted)
+
+
+def guarded(node: exp.Case) -> exp.Expr:
+    """A CASE of conditions. Sail would make it AND and OR, and then test conditions that are not asked for."""
+    for branch in node.args["ifs"]:
+        branch.set("true", cast(branch.args["true"], _INT))
+    if node.args.get("default") is not None:
+        node.set("default", cast(node.args["default"], _INT))
+    return exp.Paren(this=exp.EQ(this=node, expression=_one(True)))
+
+
+def in_order(kind: type[exp.Expr], tests: list[exp.Expr]) -> exp.Expr:
+    """AND or OR of conditions, each tested only where those before it leave the answer open. Sail tests them all."""
+    if len(tests) == 1:
+        return tests[0]
+    first, rest = tests[0], in_order(kind, tests[1:])
+    decided = exp.Not(this=first.copy()) if kind is exp.And else first.copy()
+    both = cast(kind(this=first, expression=rest), _INT)
+    case = exp.Case(ifs=[exp.If(this=decided, true=_one(kind is exp.Or))], default=both)
+    return exp.Paren(this=exp.EQ(this=case, expression=_one(True)))
+
+
+def _one(true: bool) -> exp.Expr:
+    return exp.Literal.number(1 if true else 0)
+
+
+def bits_of(node: exp.Expr, kind: Type) -> exp.Expr:
+    """~x, in the type of x."""
+    return cast(exp.BitwiseNot(this=grouped(node)), kind)

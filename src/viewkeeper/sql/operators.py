@@ -1,0 +1,449 @@
+"""Operators written out: every implicit cast, and what an engine does not check by itself.
+
+Apache Spark's analyzer finds the types of operands, branches and results. Sail finds others, so on Sail they are found
+here, from the leaves up, and written into the expression; `checked.py` has the forms that raise where Sail would not.
+What only the engine knows (the types of functions) it is asked for, and only where an operator needs it.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from sqlglot import exp
+
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.types import Type
+from viewkeeper.sql import checked
+from viewkeeper.sql.coercion import VOID, Operation, common_type_of, operation
+from viewkeeper.sql.conditions import put_together, unwrapped
+from viewkeeper.sql.dialect import COMPARISONS, literal_suffix
+from viewkeeper.sql.lambdas import variables_of
+from viewkeeper.sql.raising import may_raise
+from viewkeeper.sql.sail_agreement import NARROW
+from viewkeeper.sql.sail_calls import Translating, check, is_concerned
+from viewkeeper.sql.sail_rewrites import rewritten
+from viewkeeper.sql.syntax import call, cast, cast_type, grouped, integer, joined, literal_type, number
+
+BOOLEAN, DATE, DOUBLE = Type("boolean"), Type("date"), Type("double")
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_COMPARISONS = (*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ)
+_CONDITIONS = (exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Exists)
+_ALIKE = {"coalesce": "coalesce", "ifnull": "coalesce", "nvl": "coalesce", "greatest": "greatest", "least": "least"}
+_IFS = ("if", "iff")
+_UNTYPED = (exp.Lambda, exp.Var, exp.Interval)
+_SIGNS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_LEAST_ROOM = 9
+"""Digits before the point that a decimal operator must have room for."""
+_MOST_GUARDS = 8
+"""Conditions that may raise which are tested one after the other; engines do not take deeper expressions well."""
+
+
+def _holds_constants(parts: Sequence[Typed]) -> bool:
+    """Whether decimals of one type, not too wide, are compared with numbers as written that the type holds.
+
+    Every engine compares them alike; files can be skipped only by a column as it is.
+    """
+    columns = {part.type for part in parts if number(part.node) is None}
+    kind = columns.pop() if len(columns) == 1 else None
+    if kind is None or kind.name != "decimal" or kind.precision > NARROW:
+        return False
+    texts = [text for part in parts if (text := number(part.node)) is not None]
+    return all(kind.holds(decimal.Decimal(text)) for text in texts)
+
+
+def has_operators(tree: exp.Expr) -> bool:
+    """Whether an expression in a query may have to be written out."""
+    return any(type(part) in _FORMS and not _is_alike(part) for part in tree.walk())
+
+
+def _is_alike(node: exp.Expr) -> bool:
+    """Whether syntax means the same to every engine, whatever is in it."""
+    if isinstance(node, exp.Neg):
+        return isinstance(node.this, (exp.Column, exp.Literal))
+    if isinstance(node, exp.Cast):
+        return bool(literal_suffix(node))
+    return isinstance(node, (exp.Paren, exp.And, exp.Or, exp.Not, exp.Is))
+
+
+class Types(Translating, Protocol):
+    """What the pass asks of a translation."""
+
+    def attribute_of(self, node: exp.Expr | None) -> Attribute | None:
+        """The attribute that a piece of bound syntax stands for."""
+
+    def wrong(self, message: str, node: exp.Expr | None, hint: str | None = None) -> NoReturn:
+        """Refuses text that the engine cannot run."""
+
+    def asked_type(self, node: exp.Expr, variables: dict[str, Type]) -> Type | None:
+        """The type that the engine gives to bound syntax; None if no column can have it."""
+
+
+@dataclass
+class Typed:
+    """Syntax that is written out, and its type once it is known."""
+
+    node: exp.Expr
+    type: Type | None = None
+
+
+class WrittenOut:
+    """Writes out the operators of bound syntax."""
+
+    def __init__(self, types: Types) -> None:
+        self.types = types
+        self.variables: dict[str, Type] = {}
+
+    def __call__(self, bound: exp.Expr) -> exp.Expr:
+        """A copy in which every operator says what it does."""
+        return self.typed(bound.copy()).node
+
+    def type_of(self, part: Typed) -> Type | None:
+        """The type of a piece; the engine is asked if it is not known."""
+        if part.type is None:
+            part.type = self.types.asked_type(part.node, self.variables)
+        return part.type
+
+    def typed(self, node: exp.Expr) -> Typed:
+        """A piece written out. It is changed in place where that is possible."""
+        attribute = self.types.attribute_of(node) if isinstance(node, exp.Column) else None
+        if attribute is not None:
+            return Typed(node, attribute.type)
+        if isinstance(node, exp.Identifier):
+            return Typed(node, self.variables.get(node.name))
+        if (kind := literal_type(node)) is not None:
+            return Typed(node, kind)
+        how = _FORMS.get(type(node))
+        return self._inside(node) if how is None else how(self, node)
+
+    def _inside(self, node: exp.Expr) -> Typed:
+        """Any other syntax: what is inside it is written out."""
+        for name, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(name, self.typed(value).node)
+            elif isinstance(value, list):
+                node.set(name, [self.typed(part).node if isinstance(part, exp.Expr) else part for part in value])
+        return Typed(node)
+
+    def _paren(self, node: exp.Paren) -> Typed:
+        inside = self.typed(node.this)
+        return Typed(grouped(inside.node), inside.type)
+
+    def _cast(self, node: exp.Cast) -> Typed:
+        kind = cast_type(node)
+        if literal_suffix(node) or kind is None:
+            return Typed(node, kind)
+        inside = self.typed(node.this)
+        name = "try_cast" if isinstance(node, exp.TryCast) else "cast"
+        node.set("this", inside.node)
+        told = self._told(name, node, [inside, Typed(node.args["to"], kind)], kind)
+        if isinstance(node, exp.TryCast) or told.node is not node:
+            return told
+        if kind.is_float and (has := self.type_of(inside)) is not None:
+            return Typed(checked.converted(inside.node, has, kind), kind)
+        return told
+
+    # arithmetic ------------------------------------------------------------------------------------
+
+    def _negative(self, node: exp.Neg) -> Typed:
+        inside = self.typed(node.this)
+        node.set("this", grouped(inside.node))
+        return Typed(node, inside.type)
+
+    def _operator(self, node: exp.Binary) -> Typed:
+        """A chain of operators, from the left."""
+        chain: list[exp.Binary] = []
+        first: exp.Expr = node
+        while isinstance(first, _ARITHMETIC):
+            chain.append(first)
+            first = first.this
+        found = self.typed(first)
+        for one in reversed(chain):
+            found = self._arithmetic(one, found, self.typed(one.expression))
+        return found
+
+    def _arithmetic(self, node: exp.Binary, left: Typed, right: Typed) -> Typed:
+        kinds = [self.type_of(part) for part in (left, right)]
+        if kinds[0] is not None and kinds[1] is not None:
+            exact = self._exact(left, kinds[1]), self._exact(right, kinds[0])
+            found = operation(type(node), exact[0] or kinds[0], exact[1] or kinds[1])
+            if found is not None:
+                self._check_room(node, found)
+                one, other = self._as(left, found.left), self._as(right, found.right)
+                return Typed(checked.arithmetic(type(node), one, other, found), found.result)
+            if made := checked.times(node, left.node, right.node, kinds[0].name, kinds[1].name):
+                return Typed(made)
+        elif kinds[0] == DATE and isinstance(right.node, exp.Interval):
+            left.node = checked.moment(left.node, right.node)
+        node.set("this", grouped(left.node))
+        node.set("expression", grouped(right.node))
+        return Typed(node)
+
+    def _check_room(self, node: exp.Binary, kinds: Operation) -> None:
+        """Refuses decimals of so many digits after the point that hardly a number could be computed."""
+        whole = kinds.left.precision - kinds.left.scale
+        if kinds.result.name == "decimal" and checked.room(type(node), kinds) < min(whole, _LEAST_ROOM):
+            self.types.wrong(
+                f"{kinds.left} {_SIGNS[type(node)]} {kinds.right} needs more digits than Sail computes with",
+                node,
+                "cast both sides to fewer digits, for instance CAST(... AS DECIMAL(18,6))",
+            )
+
+    def _exact(self, part: Typed, beside: Type) -> Type | None:
+        """The type of a whole number beside a decimal: it has as many digits as are written."""
+        value = integer(part.node) if beside.name == "decimal" else None
+        return None if value is None else Type("decimal", len(str(abs(value))), 0)
+
+    def _bits(self, node: exp.Binary) -> Typed:
+        parts = [self.typed(node.this), self.typed(node.expression)]
+        kind = self._common(parts)
+        if kind is None or not kind.is_integer:
+            kind = None
+        for name, part in zip(("this", "expression"), parts, strict=True):
+            node.set(name, grouped(part.node if kind is None else self._as(part, kind)))
+        return Typed(node, kind)
+
+    def _not_bits(self, node: exp.BitwiseNot) -> Typed:
+        inside = self.typed(node.this)
+        kind = self.type_of(inside)
+        if kind is None or not kind.is_integer:
+            node.set("this", grouped(inside.node))
+            return Typed(node, kind)
+        return Typed(checked.bits_of(inside.node, kind), kind)
+
+    # conditions ------------------------------------------------------------------------------------
+
+    def _connective(self, node: exp.Connector) -> Typed:
+        """AND and OR. Where a later condition may raise, it is tested only if an earlier one leaves it open."""
+        kind = type(node)
+        parts: list[exp.Expr] = []
+        waiting: list[exp.Expr] = [node]
+        while waiting:
+            part = waiting.pop()
+            inside = unwrapped(part)
+            if type(inside) is kind:
+                waiting += [inside.expression, inside.this]
+            else:
+                parts.append(part)
+        first = next((i for i, part in enumerate(parts) if i and self._may_raise(part)), len(parts))
+        tests = [grouped(self.typed(part).node) for part in parts]
+        before, after = joined(kind, tests[:first]), tests[first:]
+        if not after or len(after) > _MOST_GUARDS:
+            return Typed(joined(kind, tests), BOOLEAN)
+        return Typed(checked.in_order(kind, [grouped(before), *after]), BOOLEAN)
+
+    def _may_raise(self, node: exp.Expr) -> bool:
+        return may_raise(node, lambda part: getattr(self.types.attribute_of(part), "type", None))
+
+    def _condition(self, node: exp.Expr) -> Typed:
+        return Typed(self._inside(node).node, BOOLEAN)
+
+    def _compare(self, node: exp.Binary) -> Typed:
+        parts = [self.typed(node.this), self.typed(node.expression)]
+        made = self._alike(parts)
+        node.set("this", grouped(made[0]))
+        node.set("expression", grouped(made[1]))
+        return Typed(node, BOOLEAN)
+
+    def _in(self, node: exp.In) -> Typed:
+        if node.args.get("query") is not None or not node.expressions:
+            return self._condition(node)
+        made = self._alike([self.typed(part) for part in (node.this, *node.expressions)])
+        node.set("this", grouped(made[0]))
+        node.set("expressions", made[1:])
+        return Typed(node, BOOLEAN)
+
+    def _between(self, node: exp.Between) -> Typed:
+        names = ("this", "low", "high")
+        made = self._alike([self.typed(node.args[name]) for name in names])
+        for name, part in zip(names, made, strict=True):
+            node.set(name, grouped(part))
+        return Typed(node, BOOLEAN)
+
+    def _alike(self, parts: Sequence[Typed]) -> list[exp.Expr]:
+        """Values that are compared, cast to one type unless every engine compares them as they are."""
+        kind = self._common(parts)
+        kinds = [part.type for part in parts]
+        if kind is None or (kind.is_integer and all(k == VOID or (k is not None and k.is_integer) for k in kinds)):
+            return [part.node for part in parts]
+        if kind.name == "decimal" and _holds_constants(parts):
+            return [part.node for part in parts]
+        return [self._as(part, kind) for part in parts]
+
+    # branches --------------------------------------------------------------------------------------
+
+    def _case(self, node: exp.Case) -> Typed:
+        branches = node.args["ifs"]
+        raises = any(self._may_raise(part) for branch in branches for part in (branch.this, branch.args["true"]))
+        tests = [self.typed(branch.this) for branch in branches]
+        if node.this is not None:
+            made = self._alike([self.typed(node.this), *tests])
+            node.set("this", made[0])
+            tests = [Typed(one) for one in made[1:]]
+        values = [self.typed(branch.args["true"]) for branch in branches]
+        rest = node.args.get("default")
+        if rest is not None:
+            raises = raises or self._may_raise(rest)
+            values.append(self.typed(rest))
+        kind = self._branches(values)
+        for branch, test, value in zip(branches, tests, values, strict=False):
+            branch.set("this", test.node)
+            branch.set("true", value.node)
+        if rest is not None:
+            node.set("default", values[-1].node)
+        if raises and kind == BOOLEAN:
+            return Typed(checked.guarded(node), kind)
+        return Typed(node, kind)
+
+    def _branches(self, values: list[Typed]) -> Type | None:
+        """Casts the values of branches to their common type, which is the type of the whole."""
+        kind = self._common(values)
+        if kind is None or kind == VOID:
+            return kind
+        for value in values:
+            value.node = self._as(value, kind)
+        return kind
+
+    def _common(self, parts: Sequence[Typed]) -> Type | None:
+        kinds = [kind for part in parts if (kind := self.type_of(part)) is not None]
+        if len(kinds) < len(parts):
+            return None
+        kind = common_type_of(kinds)
+        if kind is None and not any(one.is_nested for one in kinds):
+            self._refuse_mix(kinds, parts[-1].node, "have no common type")
+        return kind
+
+    def _refuse_mix(self, kinds: Sequence[Type], node: exp.Expr, why: str) -> None:
+        names = " and ".join(str(kind) for kind in dict.fromkeys(kinds) if kind != VOID)
+        self.types.wrong(f"{names} {why}", node, "write a CAST")
+
+    def _as(self, part: Typed, kind: Type) -> exp.Expr:
+        """A piece as a type. Numbers as written become literals of it."""
+        has = part.type
+        if has is not None and has.ddl == kind.ddl:
+            return part.node
+        text = number(part.node)
+        if kind == DOUBLE and text is not None:
+            made = exp.Cast(this=exp.Literal.number(text.lstrip("-")), to=exp.DataType.build("double"))
+            made.meta["literal"] = "D"
+            return exp.Neg(this=made) if text.startswith("-") else made
+        return cast(part.node, kind) if has is None else checked.converted(part.node, has, kind)
+
+    # calls -----------------------------------------------------------------------------------------
+
+    def _call(self, node: exp.Anonymous) -> Typed:
+        name = node.name.lower()
+        if name == "mod" and len(node.expressions) == 2:
+            return self._operator(exp.Mod(this=node.expressions[0], expression=node.expressions[1]))
+        if name in _IFS and len(node.expressions) == 3:
+            test, yes, no = node.expressions
+            return self._case(exp.Case(ifs=[exp.If(this=test, true=yes)], default=no))
+        if name == "nvl2" and len(node.expressions) == 3:
+            test, yes, no = node.expressions
+            given = exp.Not(this=exp.Is(this=grouped(test), expression=exp.Null()))
+            return self._case(exp.Case(ifs=[exp.If(this=given, true=yes)], default=no))
+        if name == "decode" and len(node.expressions) > 2:
+            return self._decode(node)
+        if name == "nullif" and len(node.expressions) == 2:
+            return self._nullif(node)
+        if name == "positive" and len(node.expressions) == 1:
+            inside = self.typed(node.expressions[0])
+            return Typed(grouped(inside.node), inside.type)
+        return self._function(node, name)
+
+    def _function(self, node: exp.Anonymous, name: str) -> Typed:
+        parts: list[Typed] = []
+        for part in node.expressions:
+            if isinstance(part, exp.Lambda):
+                parts.append(self._lambda(part, name, parts))
+            else:
+                parts.append(self.typed(part))
+        kind: Type | None = None
+        if name in ("greatest", "least"):
+            kinds = [self.type_of(part) or VOID for part in parts]
+            if len({one.name == "string" for one in kinds if one != VOID}) > 1:
+                self._refuse_mix(kinds, node, f"cannot be compared by {name}")
+        if name in _ALIKE and parts:
+            name, kind = _ALIKE[name], self._branches(parts)
+        elif name == "array" and parts:
+            element = self._branches(parts)
+            kind = None if element in (None, VOID) else Type("array", element=element)
+        elif name == "map" and parts and len(parts) % 2 == 0:
+            self._branches(parts[::2])
+            self._branches(parts[1::2])
+        made = call(name, *(part.node for part in parts))
+        made.meta.update(node.meta)
+        return self._told(name, made, parts, kind)
+
+    def _extract(self, node: exp.Extract) -> Typed:
+        inside = self.typed(node.expression)
+        node.set("expression", inside.node)
+        return self._told("extract", node, [Typed(node.this), inside], None)
+
+    def _told(self, name: str, node: exp.Expr, parts: Sequence[Typed], kind: Type | None) -> Typed:
+        """A call as Sail must be told it; one that means something else there is refused."""
+        if not is_concerned(name):
+            return Typed(node, kind)
+        arguments = [part.node for part in parts]
+        kinds = [None if isinstance(part.node, _UNTYPED) else self.type_of(part) for part in parts]
+        check(self.types, "scalar", name, arguments, kinds, node, variables=self.variables)
+        instead = rewritten(name, arguments, kinds)
+        return Typed(node, kind) if instead is None else Typed(instead, kind)
+
+    def _lambda(self, node: exp.Lambda, name: str, before: Sequence[Typed]) -> Typed:
+        """A function that is given to a function: its variables have the types of what it is called with."""
+        kinds = variables_of(name, [self.type_of(part) for part in before], len(node.expressions))
+        outside = self.variables
+        self.variables = {**outside, **{v.name: k for v, k in zip(node.expressions, kinds, strict=False) if k}}
+        for variable in node.expressions[len(kinds) :]:
+            self.variables.pop(variable.name, None)
+        try:
+            node.set("this", self.typed(node.this).node)
+        finally:
+            self.variables = outside
+        return Typed(node)
+
+    def _joined(self, node: exp.DPipe) -> Typed:
+        """a || b: concat(a, b)."""
+        return self._call(exp.Anonymous(this="concat", expressions=put_together(node, exp.DPipe)))
+
+    def _decode(self, node: exp.Anonymous) -> Typed:
+        """decode(x, a, b, c): CASE WHEN x <=> a THEN b ELSE c END. A missing c is a STRING to Apache Spark."""
+        value, *rest = node.expressions
+        branches = [
+            exp.If(this=exp.NullSafeEQ(this=grouped(value.copy()), expression=grouped(one)), true=other)
+            for one, other in zip(rest[::2], rest[1::2], strict=False)
+        ]
+        default = rest[-1] if len(rest) % 2 else cast(exp.Null(), Type("string"))
+        return self._case(exp.Case(ifs=branches, default=default))
+
+    def _nullif(self, node: exp.Anonymous) -> Typed:
+        """nullif(x, y): of the type of x."""
+        one, other = node.expressions
+        same = exp.EQ(this=grouped(one.copy()), expression=grouped(other))
+        return self._case(exp.Case(ifs=[exp.If(this=same, true=exp.Null())], default=one))
+
+
+_FORMS: dict[type[exp.Expr], Callable[[WrittenOut, Any], Typed]] = {
+    exp.Paren: WrittenOut._paren,
+    exp.Cast: WrittenOut._cast,
+    exp.TryCast: WrittenOut._cast,
+    exp.Neg: WrittenOut._negative,
+    exp.And: WrittenOut._connective,
+    exp.Or: WrittenOut._connective,
+    exp.Not: WrittenOut._condition,
+    exp.In: WrittenOut._in,
+    exp.Between: WrittenOut._between,
+    exp.Case: WrittenOut._case,
+    exp.Anonymous: WrittenOut._call,
+    exp.Extract: WrittenOut._extract,
+    exp.BitwiseNot: WrittenOut._not_bits,
+    exp.DPipe: WrittenOut._joined,
+    **dict.fromkeys(_ARITHMETIC, WrittenOut._operator),
+    **dict.fromkeys(_BITS, WrittenOut._bits),
+    **dict.fromkeys(_COMPARISONS, WrittenOut._compare),
+    **dict.fromkeys(_CONDITIONS, WrittenOut._condition),
+}

@@ -1,0 +1,113 @@
+"""Views that step aside: suspended, said to be stale on every read, and brought back by a refresh.
+
+A suspended view is handled like one that is refreshed on demand and is behind: commits leave it as it is, views over it
+read it as it is stored, and REFRESH takes in what has changed since, here by computing it from its query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewkeeper.algebra.types import spelled
+from viewkeeper.errors import SqlError
+from viewkeeper.sql import statements as sql
+from viewkeeper.sql.references import find_references, parse_query, place_of_name
+from viewkeeper.store.definition import AUXILIARY, TABLE, VIEW
+from viewkeeper.store.state import Relation, State
+from viewkeeper.transaction.transaction import Transaction, wrong_kind
+
+
+def suspend(tx: Transaction, statement: sql.SuspendView, whole: str) -> None:
+    """ALTER MATERIALIZED VIEW name SUSPEND: from this transaction on the view is not maintained."""
+    place = place_of_name(statement.name, whole)
+    relation = tx.relation(statement.name, place)
+    if relation.kind == TABLE:
+        raise wrong_kind(relation, "ALTER", place)
+    if relation.kind == VIEW:
+        raise SqlError(
+            f"{relation.name} stores nothing, so there is nothing to suspend",
+            place=place,
+            hint=f"DROP VIEW {spelled(relation.name)}, or leave it",
+        )
+    assert relation.definition is not None
+    if relation.id in {*tx.created, *tx.defined}:
+        raise SqlError(
+            f"{relation.name} is defined in this transaction, so it is computed when that commits",
+            place=place,
+            hint="COMMIT first",
+        )
+    if relation.definition.suspended:
+        return
+    keys = {relation.id, *(key for key in relation.definition.hidden if _is_free(tx, key, relation.id))}
+    tx.refreshing -= keys
+    tx.suspended |= keys
+    tx.makes_epoch = True
+
+
+def _is_free(tx: Transaction, key: str, view: str) -> bool:
+    """Whether no other view that is maintained needs an auxiliary relation."""
+    users = [user for user in tx.dependents(key) if user.kind != AUXILIARY and user.id != view]
+    return all(user.definition is not None and user.definition.suspended for user in users)
+
+
+def refresh(tx: Transaction, statement: sql.Refresh, whole: str) -> None:
+    """REFRESH: when the transaction commits, a view that is behind takes in the net change since it was last true."""
+    place = place_of_name(statement.name, whole)
+    relation = tx.relation(statement.name, place)
+    if relation.kind == TABLE:
+        raise SqlError(f"{relation.name} is a table: there is nothing to refresh", place=place, hint="leave it out")
+    assert relation.definition is not None
+    parts = [tx.by_id(key) for key in (*relation.definition.hidden, relation.id)]
+    tx.suspended.difference_update(part.id for part in parts)
+    behind = [tx.by_id(part.id) for part in parts]
+    tx.refreshing.update(part.id for part in behind if part.definition is not None and part.definition.is_demand)
+    tx.makes_epoch = True
+
+
+# saying so ------------------------------------------------------------------------------------------
+
+
+def stale_since(relation: Relation, epoch: int) -> int | None:
+    """The epoch since which a relation, read at an epoch, has not been maintained; None if it is up to date."""
+    definition = relation.definition
+    return definition.suspended if definition is not None and 0 < definition.suspended <= epoch else None
+
+
+def stale_remarks(state: State, relations: Iterable[Relation], epoch: int) -> list[str]:
+    """What to say to someone who reads relations at an epoch: which are stale, or read what is."""
+    found: dict[str, str] = {}
+    for relation in relations:
+        for stale in _stale_below(state, relation, epoch):
+            read = "" if stale.id == relation.id else f"{relation.name} reads {stale.name}: "
+            since = stale_since(stale, epoch)
+            found.setdefault(
+                f"{relation.id} {stale.id}",
+                f"{read}{stale.name} is stale: it is suspended since epoch {since}; "
+                f"REFRESH MATERIALIZED VIEW {spelled(stale.name)} brings it up to date",
+            )
+    return list(found.values())
+
+
+def remarks_on_query(state: State, epoch: int, query: str, whole: str) -> list[str]:
+    """What to say to someone who runs a query at an epoch."""
+    if not any(stale_since(relation, epoch) for relation in state.alive()):
+        return []
+    read = [state.find(reference.name, epoch) for reference in find_references(parse_query(query, whole))]
+    return stale_remarks(state, [relation for relation in read if relation is not None], epoch)
+
+
+def _stale_below(state: State, relation: Relation, epoch: int) -> list[Relation]:
+    """The suspended views among a relation and what it reads, through other views too."""
+    found: dict[str, Relation] = {}
+    waiting, seen = [relation], set()
+    while waiting:
+        current = waiting.pop()
+        if current.id in seen:
+            continue
+        seen.add(current.id)
+        if stale_since(current, epoch) is not None:
+            found[current.id] = current
+            continue
+        definition = current.definition_at(epoch)
+        waiting += [state.relations[key] for key in (definition.uses if definition is not None else ())]
+    return list(found.values())

@@ -1,0 +1,245 @@
+"""New views on trial: their maintenance is run once on generated rows, in a state that is thrown away.
+
+A view over empty tables says nothing about what its first change will meet. So before a definition is taken, the real
+propagation works in a state of its own: it computes the view from inserted rows, and then its change when rows of every
+table are inserted, updated and deleted at once. A plan that the engine refuses, or that breaks a law, is refused here,
+with the engine's complaint. An error that depends on values (division by zero, overflow, a bad cast) is tried with
+other rows, and never refuses a definition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.schema import EPOCH, Schema
+from viewkeeper.algebra.serial import fingerprint
+from viewkeeper.engine.problems import Endless, depends_on_values
+from viewkeeper.errors import (
+    Conflict,
+    NotMaintainable,
+    Place,
+    SessionLost,
+    StatementTimeout,
+    StorageError,
+    ViewkeeperError,
+)
+from viewkeeper.store.batch import describe
+from viewkeeper.store.definition import AUXILIARY, VIEW
+from viewkeeper.store.state import DataFile, Relation, State
+from viewkeeper.transaction.failures import complaint_of
+from viewkeeper.transaction.generated import generated
+from viewkeeper.transaction.propagation import maintained_node, net_change, propagate
+from viewkeeper.transaction.reading import OutOfQueries, StateReader
+from viewkeeper.transaction.transaction import Transaction
+
+VARIANTS = 3
+"""How many sets of generated rows there are."""
+
+MOST_QUERIES = 40
+"""A recursion that takes more queries over so few rows is not followed any further."""
+
+PlaceOf = Callable[[str], Place | None]
+
+_passed: dict[str, None] = {}
+_lock = threading.Lock()
+
+REMEMBERED = 10_000
+"""Plans that have passed in this process are not tried again."""
+
+
+def try_definitions(tx: Transaction, place_of: PlaceOf) -> None:
+    """Tries the views that a statement has defined; NotMaintainable if one cannot be maintained.
+
+    `place_of` gives the place of a view in the statement.
+    """
+    keys, tx.untried = tx.untried, set()
+    there = {relation.id: relation for relation in tx.alive()}
+    views = [there[key] for key in keys if key in there]
+    if not views:
+        return
+    trial = _Trial(tx, views)
+    name = trial.name
+    with _lock:
+        known = name in _passed
+    if known:
+        return
+    trial.run(place_of)
+    with _lock:
+        _passed[name] = None
+        while len(_passed) > REMEMBERED:
+            del _passed[next(iter(_passed))]
+
+
+class _Trial:
+    """Some views with their auxiliary relations, over tables of generated rows."""
+
+    def __init__(self, tx: Transaction, views: Collection[Relation]) -> None:
+        self.store = tx.store.on(tx.store.engine.for_few_rows())
+        self.base = tx.state
+        keys = dict.fromkeys(key for view in views for key in (*_hidden(view), view.id))
+        self.tried = {key: _on_trial(tx.by_id(key)) for key in keys}
+        read = [scan.relation for view in self.tried.values() for scan in n.scans(_node(view))]
+        self.inputs = {
+            key: replace(tx.by_id(key), files=(), definition=None, former=(), created=0)
+            for key in dict.fromkeys(read)
+            if key not in self.tried
+        }
+
+    @property
+    def name(self) -> str:
+        """A text that is equal for trials that take the same course."""
+        numbers = {key: f"{index}" for index, key in enumerate([*self.inputs, *self.tried])}
+
+        def numbered(part: n.Node) -> n.Node:
+            return replace(part, relation=numbers[part.relation]) if isinstance(part, n.Scan) else part
+
+        parts = [
+            *(_shape(relation.schema) for relation in self.inputs.values()),
+            *(
+                [view.kind, _refresh(view), _shape(view.schema), fingerprint(n.transform(_node(view), numbered))]
+                for view in self.tried.values()
+            ),
+        ]
+        engine = self.store.engine
+        told = [engine.where, sorted((name, str(hash(f))) for name, (f, _) in engine.functions.items()), parts]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+    # running --------------------------------------------------------------------------------------
+
+    def run(self, place_of: PlaceOf) -> None:
+        """Tries one set of rows after the other, until one passes or what is wrong does not depend on them."""
+        for variant in range(VARIANTS):
+            try:
+                self._run(variant)
+                return
+            except (SessionLost, StatementTimeout, StorageError, Conflict):
+                raise
+            except Exception as problem:
+                if any(isinstance(cause, OutOfQueries | Endless) for cause in _causes(problem)):
+                    return
+                values = depends_on_values(problem)
+                if values is False or (values is None and variant == VARIANTS - 1):
+                    raise self._refused(problem, place_of) from problem
+
+    def _run(self, variant: int) -> None:
+        recursive = any(isinstance(part, n.Fixpoint) for view in self.tried.values() for part in _node(view).walk())
+        named = {reference.table.lower() for r in self.inputs.values() for reference in r.schema.references}
+        rows = {
+            key: generated(r.schema, variant, apart=recursive and not named, grows=r.name.lower() in named)
+            for key, r in self.inputs.items()
+        }
+        stored = {view.id for view in self.tried.values() if view.kind != VIEW}
+        relations = {**self.inputs, **self.tried}
+        state = replace(self.base, epoch=0, oldest=0, relations=relations)
+        state = self._step(state, {key: steps.first for key, steps in rows.items()}, stored)
+        self._step(state, {key: steps.then for key, steps in rows.items()})
+
+    def _step(self, state: State, changes: dict[str, pa.Table], unfilled: Iterable[str] = ()) -> State:
+        """One transaction in the state of the trial; the state after it."""
+        tx = Transaction(self.store, state)
+        tx.most_queries = MOST_QUERIES
+        tx.unfilled |= set(unfilled)
+        for key, rows in changes.items():
+            if rows.num_rows:
+                tx.add_rows(state.relations[key], rows)
+        propagate(tx)
+        for view in self.tried.values():
+            if view.kind == VIEW and state.epoch:
+                node = _node(view)
+                read = {scan.relation for scan in n.scans(node)}
+                net_change(self.store, view, node, read & tx.changed, StateReader.of(tx))
+        epoch = state.epoch + 1
+        relations = dict(state.relations)
+        for key, pending in tx.pending.items():
+            files = [replace(file, first_epoch=epoch, last_epoch=epoch) for file in self._files(pending.rows, key)]
+            staged = [replace(file, first_epoch=epoch, last_epoch=epoch) for file in pending.staged]
+            relations[key] = replace(relations[key], files=(*relations[key].files, *files, *staged))
+        return replace(state, epoch=epoch, relations=relations)
+
+    def _files(self, rows: pa.Table, key: str) -> list[DataFile]:
+        if rows.num_rows == 0:
+            return []
+        schema = {**self.inputs, **self.tried}[key].schema
+        rows = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
+        path = self.store.write_scratch(rows)
+        data = self.store.storage.read(path)
+        assert data is not None
+        return [describe(rows, schema, path, data, merged=False)]
+
+    def _refused(self, problem: Exception, place_of: PlaceOf) -> NotMaintainable:
+        views = [view.name for view in self.tried.values() if view.kind != AUXILIARY]
+        said = problem.view if isinstance(problem, ViewkeeperError) else None
+        cause = _first(problem)
+        hint = "write the query in another way"
+        if self._runs_in_full():
+            hint = f"WITH (refresh = 'full') computes it anew at every commit, or {hint}"
+        return NotMaintainable(
+            f"{said or ', '.join(views)} cannot be maintained: {complaint_of(cause)}",
+            place=place_of(said or views[0]),
+            detail="its maintenance was tried on generated rows; nothing was changed",
+            hint=hint,
+        )
+
+    def _runs_in_full(self) -> bool:
+        """Whether a view that does not follow its changes could be computed anew instead."""
+        views = [view for view in self.tried.values() if view.kind != AUXILIARY]
+        if len(views) != 1 or views[0].kind == VIEW or _refresh(views[0]) == "full":
+            return False
+        definition = views[0].definition
+        assert definition is not None
+        anew = replace(views[0], definition=replace(definition, refresh="full", stored=definition.query, hidden=()))
+        self.tried = {anew.id: anew}
+        try:
+            self._run(0)
+        except Exception:
+            return False
+        return True
+
+
+def _on_trial(relation: Relation) -> Relation:
+    """A view as it is tried: maintained by its change at every step, unless it is always computed anew."""
+    definition = relation.definition
+    assert definition is not None
+    refresh = "full" if definition.refresh == "full" else "incremental"
+    tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0)
+    return replace(relation, files=(), former=(), definition=tried, created=0)
+
+
+def _node(view: Relation) -> n.Node:
+    """What is maintained of a view; of a virtual one its query, over what is kept for it."""
+    return maintained_node(view)
+
+
+def _hidden(view: Relation) -> tuple[str, ...]:
+    return view.definition.hidden if view.definition is not None else ()
+
+
+def _refresh(view: Relation) -> str:
+    return view.definition.refresh if view.definition is not None else ""
+
+
+def _shape(schema: Schema) -> list[object]:
+    columns = [[column.name, column.type.ddl, column.nullable] for column in schema]
+    return [columns, [[key.primary, list(key.columns)] for key in schema.keys], [str(r) for r in schema.references]]
+
+
+def _causes(problem: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
+
+
+def _first(problem: BaseException) -> BaseException:
+    """The complaint before it was said to be a view's."""
+    while isinstance(problem, ViewkeeperError) and problem.view is not None and problem.__cause__ is not None:
+        problem = problem.__cause__
+    return problem
