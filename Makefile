@@ -18,10 +18,10 @@ demo: $(READY)
 	@$(BIN)/viewkeeper demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 test-long: $(READY)
-	$(BIN)/python -m pytest -m long --timeout=7200
+	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/python -m pytest -m long --timeout=7200
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

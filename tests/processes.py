@@ -12,10 +12,14 @@ from pathlib import Path
 OURS = ("VIEWKEEPER_", "SPARK_", "PYSPARK_")
 """What a process that has an engine running tells its children; a process of its own has to do without."""
 
+KEPT = "PYSPARK_SUBMIT_ARGS"
+"""How tests start Apache Spark, which their children do as well."""
+
 
 def clean_environment(**more: str) -> dict[str, str]:
     """The environment of a process that nobody has prepared."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(OURS)} | more
+    kept = {name: value for name, value in os.environ.items() if name == KEPT or not name.startswith(OURS)}
+    return kept | more
 
 
 @contextlib.contextmanager
