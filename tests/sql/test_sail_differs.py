@@ -24,6 +24,7 @@ SAMPLE = {
     "bround": "bround(a_double, 1)",
     "cast double": "CAST(a_double AS STRING)",
     "cast float": "CAST(a_float AS STRING)",
+    "cast decimal": "CASE WHEN abs(a_double) < 1000000 THEN CAST(a_double AS DECIMAL(9,2)) END",
     "char": "chr(a_int)",
     "concat": "concat(a_double, '/', a_timestamp)",
     "concat_ws": "concat_ws('-', a_float, b_string)",
@@ -40,6 +41,7 @@ SAMPLE = {
     "right": "right(a_string, -1)",
     "round": "round(a_double, 2)",
     "round tens": "round(a_double, -1)",
+    "texts": "a_double || '/' || a_float",
     "trunc": "trunc(a_date, 'QUARTER')",
     "trunc week": "trunc(a_date, 'week')",
     "trunc month": "trunc(a_date, 'MM')",
@@ -139,7 +141,7 @@ def test_what_sail_says(shop: vk.Database) -> None:
     assert told.endswith(
         "at line 1, column 28:\n"
         "  CREATE VIEW v AS SELECT n, hash(m) AS h FROM t\n"
-        "                             ^^^^^^^\n"
+        "                             ^^^^^^\n"
         'hint: use Apache Spark: vk.connect(..., engine="spark")'
     )
     with pytest.raises(vk.errors.SqlError, match="max_by takes a value and a key"):
@@ -163,6 +165,18 @@ def test_what_sail_says(shop: vk.Database) -> None:
     shop.sql("CREATE VIEW v AS SELECT 1 AS one")
     assert refusal(shop, "ALTER VIEW v AS SELECT hash(m) AS one FROM t").startswith("hash of DECIMAL, DECIMAL is")
     assert [relation["name"] for relation in shop.ls()] == ["t", "u", "v"]
+
+
+@pytest.mark.parametrize("operator", ["a + b", "-a - b", "b * 2 - a"])
+def test_a_result_with_a_39th_digit_raises(connect: Callable[..., vk.Database], operator: str) -> None:
+    db = connect()
+    db.sql("CREATE TABLE t (a DECIMAL(38,0), b DECIMAL(38,0))")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {operator} AS c FROM t")
+    db.sql("INSERT INTO t VALUES (10, 4999999999999999999999999999999999999)")
+    (before,) = db.sql("SELECT * FROM v").rows()
+    with pytest.raises(vk.errors.ViewkeeperError, match="NUMERIC_VALUE_OUT_OF_RANGE"):
+        db.sql(f"INSERT INTO t VALUES (10, {'9' * 38})")
+    assert db.sql("SELECT * FROM v").rows() == [before]
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)

@@ -171,6 +171,8 @@ class _Parser(SparkParser):
         if this.args.get("limit") is None:
             this.args.pop("limit", None)  # so that what is set keeps the order in which it is found
         made = super()._parse_query_modifiers(this)
+        if not isinstance(made, exp.Select):  # a set operation takes over the clauses of its last query
+            return made
         found = [clause for clause, value in made.args.items() if value and clause in _CLAUSES]
         order = list(_CLAUSES)
         for one, other in pairwise(found):
