@@ -22,6 +22,9 @@ SAIL_THREADS = 64 + 4 * (os.cpu_count() or 2)
 """Many more than a query keeps busy: a cross join goes on after it was told to stop, and keeps a thread for each
 partition until it ends. All servers of a process share these threads, so another server would not help."""
 
+_ATTEMPTS = 2
+"""How often Apache Spark is started: the port that was free may be taken when it listens."""
+
 _lock = threading.Lock()
 _addresses: dict[str, str] = {}
 
@@ -73,10 +76,8 @@ def _start_spark(conf: dict[str, str]) -> str:
     from pyspark.sql import SparkSession as Classic
     from pyspark.sql.connect.session import SparkSession as Remote
 
-    port = _free_port()
     options: dict[str, Any] = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4g",
@@ -90,15 +91,19 @@ def _start_spark(conf: dict[str, str]) -> str:
         **conf,
     }
     log = os.path.join(tempfile.gettempdir(), f"viewkeeper-spark-{os.getpid()}.log")
-    try:
-        with _output_to(log), _without("SPARK_CONNECT_MODE_ENABLED"), keeping_python_sigint():
-            Remote._start_connect_server("local[*]", options)
-    except Exception as problem:
-        raise EngineError(
-            "Apache Spark did not start",
-            detail=f"{problem}; its log is {log}",
-            hint="run `viewkeeper doctor`, or use engine='sail', which needs no Java",
-        ) from problem
+    for attempt in range(_ATTEMPTS):
+        port = _free_port()
+        try:
+            with _output_to(log), _without("SPARK_CONNECT_MODE_ENABLED"), keeping_python_sigint():
+                Remote._start_connect_server("local[*]", {**options, "spark.connect.grpc.binding.port": str(port)})
+            break
+        except Exception as problem:
+            if attempt == _ATTEMPTS - 1:
+                raise EngineError(
+                    "Apache Spark did not start",
+                    detail=f"{problem}; its log is {log}",
+                    hint="run `viewkeeper doctor`, or use engine='sail', which needs no Java",
+                ) from problem
     classic = Classic._instantiatedSession
 
     def stop() -> None:
