@@ -35,7 +35,8 @@ _CONDITIONS = (exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Exists)
 _ALIKE = {"coalesce": "coalesce", "ifnull": "coalesce", "nvl": "coalesce", "greatest": "greatest", "least": "least"}
 _IFS = ("if", "iff")
 _UNTYPED = (exp.Lambda, exp.Var, exp.Interval)
-_SIGNS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_SHIFTS: dict[type[exp.Expr], str] = {exp.BitwiseLeftShift: "<<", exp.BitwiseRightShift: ">>"}
+_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _LEAST_ROOM = 9
 """Digits before the point that a decimal operator must have room for."""
 _MOST_GUARDS = 8
@@ -167,6 +168,8 @@ class WrittenOut:
 
     def _arithmetic(self, node: exp.Binary, left: Typed, right: Typed) -> Typed:
         kinds = [self.type_of(part) for part in (left, right)]
+        if any(kind is not None and kind.name == "string" for kind in kinds) and type(node) in _SIGNS:
+            self._check_operator(_SIGNS[type(node)], (left, right), node)
         if kinds[0] is not None and kinds[1] is not None:
             exact = self._exact(left, kinds[1]), self._exact(right, kinds[0])
             found = operation(type(node), exact[0] or kinds[0], exact[1] or kinds[1])
@@ -196,6 +199,18 @@ class WrittenOut:
         """The type of a whole number beside a decimal: it has as many digits as are written."""
         value = integer(part.node) if beside.name == "decimal" else None
         return None if value is None else Type("decimal", len(str(abs(value))), 0)
+
+    def _check_operator(self, sign: str, parts: Sequence[Typed], node: exp.Expr) -> None:
+        """Refuses an operator whose types of operands it is known to take otherwise."""
+        kinds = [self.type_of(part) for part in parts]
+        check(self.types, "scalar", sign, [part.node for part in parts], kinds, node, variables=self.variables)
+
+    def _shift(self, node: exp.Binary) -> Typed:
+        parts = [self.typed(node.this), self.typed(node.expression)]
+        self._check_operator(_SHIFTS[type(node)], parts, node)
+        for name, part in zip(("this", "expression"), parts, strict=True):
+            node.set(name, grouped(part.node))
+        return Typed(node)
 
     def _bits(self, node: exp.Binary) -> Typed:
         parts = [self.typed(node.this), self.typed(node.expression)]
@@ -338,6 +353,8 @@ class WrittenOut:
         name = node.name.lower()
         if name == "mod" and len(node.expressions) == 2:
             return self._operator(exp.Mod(this=node.expressions[0], expression=node.expressions[1]))
+        if name == "shiftrightunsigned":
+            self._check_operator(">>>", [self.typed(part) for part in node.expressions], node)
         if name in _IFS and len(node.expressions) == 3:
             test, yes, no = node.expressions
             return self._case(exp.Case(ifs=[exp.If(this=test, true=yes)], default=no))
@@ -442,6 +459,7 @@ _FORMS: dict[type[exp.Expr], Callable[[WrittenOut, Any], Typed]] = {
     exp.Extract: WrittenOut._extract,
     exp.BitwiseNot: WrittenOut._not_bits,
     exp.DPipe: WrittenOut._joined,
+    **dict.fromkeys(_SHIFTS, WrittenOut._shift),
     **dict.fromkeys(_ARITHMETIC, WrittenOut._operator),
     **dict.fromkeys(_BITS, WrittenOut._bits),
     **dict.fromkeys(_COMPARISONS, WrittenOut._compare),
