@@ -29,7 +29,7 @@ CREATE TABLE k (id BIGINT PRIMARY KEY, name STRING NOT NULL);
 TAKEN = {
     "divides": "SELECT 10 / (a - 1) AS z FROM t",
     "always_divides": "SELECT 10 / (a - a) AS z FROM t",
-    "casts": "SELECT CAST(name AS BOOLEAN) AS z, to_date(name, 'dd/MM/yy') AS d FROM k",
+    "casts": "SELECT CAST(name AS BOOLEAN) AS z, to_date(name, 'dd/MM/yyyy') AS d FROM k",
     "overflows": "SELECT CAST(id * 1000 AS TINYINT) AS z FROM k",
     "many_rows": "SELECT a, (SELECT name FROM k) AS z FROM t",
     "own_function": "SELECT boom(a) AS z FROM t",

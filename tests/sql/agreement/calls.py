@@ -185,7 +185,8 @@ _UNITS = ("YEAR", "YEAROFWEEK", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", 
           "MINUTE", "SECOND")  # fmt: skip
 _STARTS = ("YYYY", "YY", "MON", "MM", "DD", "MILLISECOND", "MICROSECOND")
 _FORMATS = ("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyyMMdd", "dd/MM/yy", "MMM d, yyyy", "EEEE", "D", "HH:mm:ss.SSSSSS",
-            "yyyy-MM-dd'T'HH:mm:ss", "yyyy", "MM", "u", "hh:mm a", "E", "QQQ", "XXX", "yyyy-'W'ww")  # fmt: skip
+            "yyyy-MM-dd'T'HH:mm:ss", "yyyy", "MM", "u", "hh:mm a", "E", "QQQ", "XXX", "yyyy-'W'ww", "dd/MM/yyyy",
+            "MM/dd/yyyy", "dd-MM-yyyy", "dd.MM.yyyy", "yyyy/MM/dd", "yyyy-MM", "HH:mm", "yyyy-MM-dd HH:mm")  # fmt: skip
 _PATTERNS = ("b", "", "[aeiou]", "(\\\\w+)", "^a", "\\\\d+", ",", "\\\\s+", "(a)(b)?", "(?i)A", "\\\\.", "a|b", "x*")
 
 
