@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.coercion import MOST_DIGITS, Operation
-from viewkeeper.sql.dialect import Verbatim
+from viewkeeper.sql.sail_rewrites import filled
 from viewkeeper.sql.syntax import call, cast, grouped, number
 
 _BIGINT, _STRING, _INT = Type("bigint"), Type("string"), Type("int")
@@ -98,7 +98,7 @@ def _folded(terms: list[exp.Expr], kind: Type, wide: Type) -> exp.Expr:
     """A long chain of sums, each checked like the one before it."""
     step = f"(a, x) -> CAST(CAST(a + x AS {kind.ddl}) AS {wide.ddl})"
     terms_as_array = call("array", *(term.copy() for term in terms))
-    return cast(_filled(f"aggregate(_terms, CAST(0 AS {wide.ddl}), {step})", "_terms", terms_as_array), kind)
+    return cast(filled(f"aggregate({{0}}, CAST(0 AS {wide.ddl}), {step})", [terms_as_array]), kind)
 
 
 def _decimals(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
@@ -119,23 +119,12 @@ def _within(node: exp.Expr, kind: Type) -> exp.Expr:
     most = f"CAST('{_greatest(kind)}' AS {kind.ddl})"
     raised = f"CAST(raise_error('Overflow happened on: a result') AS {kind.ddl})"
     test = f"x -> CASE WHEN x > {most} OR x < -{most} THEN {raised} ELSE x END"
-    return _filled(f"get(transform(array(_value), {test}), 0)", "_value", node)
+    return filled(f"get(transform(array({{0}}), {test}), 0)", [node])
 
 
 def _greatest(kind: Type) -> str:
     digits = "9" * kind.precision
     return f"{digits[: kind.precision - kind.scale]}.{digits[: kind.scale]}" if kind.scale else digits
-
-
-def _filled(template: str, name: str, node: exp.Expr) -> exp.Expr:
-    """A call in which some syntax stands for a column."""
-    select = Verbatim().parse(f"SELECT {template}")[0]
-    assert isinstance(select, exp.Select)
-    found: exp.Expr = select.expressions[0]
-    for part in list(found.find_all(exp.Column)):
-        if part.name == name:
-            part.replace(node.copy())
-    return found
 
 
 def _exact_scale(operator: type[exp.Expr], kinds: Operation) -> int:

@@ -353,8 +353,6 @@ class WrittenOut:
         name = node.name.lower()
         if name == "mod" and len(node.expressions) == 2:
             return self._operator(exp.Mod(this=node.expressions[0], expression=node.expressions[1]))
-        if name == "shiftrightunsigned":
-            self._check_operator(">>>", [self.typed(part) for part in node.expressions], node)
         if name in _IFS and len(node.expressions) == 3:
             test, yes, no = node.expressions
             return self._case(exp.Case(ifs=[exp.If(this=test, true=yes)], default=no))
@@ -379,6 +377,8 @@ class WrittenOut:
             else:
                 parts.append(self.typed(part))
         kind: Type | None = None
+        if name == "shiftrightunsigned":  # a >>> b
+            self._check_operator(">>>", parts, node)
         if name in ("greatest", "least"):
             kinds = [self.type_of(part) or VOID for part in parts]
             if len({one.name == "string" for one in kinds if one != VOID}) > 1:
