@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import viewkeeper as vk
+import viewkeeper.store.batch as batch
 from viewkeeper.cli.database_checks import check_database
 from viewkeeper.errors import StorageError
 
@@ -76,3 +78,25 @@ def test_a_flipped_byte_in_what_an_engine_wrote(connect: Connect) -> None:
         assert len(found) == 1
     file.write_bytes(good)
     assert db.sql("SELECT count(*), sum(k) FROM big").rows() == [(150_000, 150_000 * 149_999 // 2)]
+
+
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+def test_apache_spark_compares_page_checksums(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What executors read from an object store does not pass through the driver: Spark itself sees flipped values."""
+    db = connect()
+    db.sql("CREATE TABLE t (k BIGINT); INSERT INTO t SELECT id * 1000003 % 999983 FROM range(150000)")
+    monkeypatch.setattr(batch, "check_files", lambda *_, **__: None)
+    file = files_of(db, "t")[-1]
+    good = file.read_bytes()
+    session = db._store.engine.session
+
+    def reads_other_rows(place: int) -> bool:
+        file.write_bytes(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
+        try:
+            return bool(session.read.parquet(str(file)).selectExpr("sum(k)").collect())
+        except PySparkException:
+            return False
+
+    assert any(reads_other_rows(len(good) * part // 10) for part in range(1, 9))
+    with pytest.raises(StorageError, match="a file of the database could not be read"):
+        db.sql("SELECT sum(k) FROM t").rows()

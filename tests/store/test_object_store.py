@@ -104,6 +104,8 @@ WORK = """
         storage.write(file.path, bytes(data), "test")
     with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
         refused(lambda: db.compact("t"), f"the data file {file.path} is damaged")
+        by_engine = f"SELECT count(*) FROM t AS OF EPOCH {db.epoch}"
+        refused(lambda: db.sql(by_engine).rows(), f"the data file {file.path} is damaged")
     print("done")
 """
 

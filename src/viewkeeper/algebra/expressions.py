@@ -134,6 +134,17 @@ class Numbers:
 Rename = Callable[[Attribute], Attribute]
 
 
+@dataclass(frozen=True)
+class Conjunction(Expression):
+    """Conditions with AND between them of which some may raise, kept apart so that they are tested in their order."""
+
+    conditions: tuple[Expression, ...] = ()
+
+    def substitute(self, mapping: Mapping[Attribute, Expression]) -> Expression:
+        """The same conditions with some attributes replaced."""
+        return conjunction(tuple(condition.substitute(mapping) for condition in self.conditions))
+
+
 def conjunction(conditions: tuple[Expression, ...]) -> Expression:
     """All of some conditions as one."""
     if len(conditions) == 1:
@@ -141,7 +152,16 @@ def conjunction(conditions: tuple[Expression, ...]) -> Expression:
     parts: list[str | Attribute] = []
     for index, condition in enumerate(conditions):
         parts += [" AND (" if index else "(", *condition.parts, ")"]
-    return Expression(tuple(parts) or ("true",), any(condition.raises for condition in conditions))
+    if any(condition.raises for condition in conditions):
+        return Conjunction(tuple(parts), True, conditions)
+    return Expression(tuple(parts) or ("true",), raises=False)
+
+
+def conditions_of(condition: Expression) -> tuple[Expression, ...]:
+    """The conditions that a condition puts together, in their order."""
+    if not isinstance(condition, Conjunction):
+        return (condition,)
+    return tuple(part for inside in condition.conditions for part in conditions_of(inside))
 
 
 def attributes_in(expressions: tuple[Expression, ...]) -> Iterator[Attribute]:

@@ -7,11 +7,12 @@ import json
 from typing import Any
 
 from viewkeeper.algebra import nodes, rules
-from viewkeeper.algebra.expressions import Attribute, Expression, Numbers
+from viewkeeper.algebra.expressions import Attribute, Conjunction, Expression, Numbers
 from viewkeeper.algebra.types import parse_type
 
 _PARTS = (
     Expression,
+    Conjunction,
     nodes.Equality,
     nodes.Call,
     nodes.Order,

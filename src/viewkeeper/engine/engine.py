@@ -254,6 +254,8 @@ class Engine:
         reader = self.session.read.schema(struct).option("recursiveFileLookup", "true")
         if late and self.kind == "sail":  # not for a few literals: pages without them are not read anyway
             reader = reader.option("pushdown_filters", "true")
+        if self.kind != "sail":
+            reader = reader.option("parquet.page.verify-checksum.enabled", "true")
         return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in struct.names]))
 
     def outside(self, paths: Sequence[str]) -> Frame:

@@ -37,6 +37,7 @@ from viewkeeper.engine.texts import (
     call_text,
     condition_text,
     forgetful,
+    in_turn,
     same_text,
     sort_column,
     whole_row,
@@ -143,14 +144,12 @@ class Lowering:
     def condition(self, node: n.Filter) -> str:
         """A filter's condition. One that may raise sees only rows that pass the filters below, which Sail tests along
         with it."""
-        before: list[Expression] = []
+        conditions = [node.condition]
         below = node.input
         while self.engine.kind == "sail" and node.condition.raises and isinstance(below, n.Filter):
-            before.insert(0, below.condition)
+            conditions.insert(0, below.condition)
             below = below.input
-        if not before:
-            return node.condition.sql
-        return f"CASE WHEN {conjunction(tuple(before)).sql} THEN CAST({node.condition.sql} AS INT) ELSE 0 END = 1"
+        return in_turn(conditions, self.engine.kind)
 
     def _union(self, node: n.Union, binding: Binding | None) -> Lowered:
         parts: list[Lowered] = []
@@ -205,10 +204,10 @@ class Lowering:
             ready = [c for c in conditions if set(c.attributes) <= set(current.outputs)]
             conditions = [c for c in conditions if c not in ready]
             if ready:
-                current = replace(current, frame=current.frame.filter(parsed(conjunction(tuple(ready)).sql)))
+                current = replace(current, frame=current.frame.filter(parsed(in_turn(ready, self.engine.kind))))
         rest = (*(same_text(e) for e in equalities), *conditions)
         if rest:
-            current = replace(current, frame=current.frame.filter(parsed(conjunction(rest).sql)))
+            current = replace(current, frame=current.frame.filter(parsed(in_turn(rest, self.engine.kind))))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
         return replace(current, frame=current.frame.select(*listed(*columns)), outputs=node.outputs)
 
@@ -298,7 +297,7 @@ class Lowering:
         if left.empty and not node.full:
             return self.nothing(node.outputs, weighted=left.weighted)
         right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
-        condition = condition_text(node.equalities, node.conditions)
+        condition = condition_text(node.equalities, node.conditions, self.engine.kind)
         frame = left.frame.join(right.frame, parsed(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
@@ -313,7 +312,7 @@ class Lowering:
             return left
         right = self._partner(left, node.right, node.equalities)
         how = "left_anti" if node.negated else "left_semi"
-        condition = condition_text(node.equalities, node.conditions)
+        condition = condition_text(node.equalities, node.conditions, self.engine.kind)
         return replace(left, frame=left.frame.join(right.frame, parsed(condition), how))
 
     def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.expressions import Attribute, Expression, conditions_of, conjunction
 from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.columns import parsed
@@ -59,9 +60,26 @@ def same_text(equality: n.Equality) -> Expression:
     return Expression((equality.left, " <=> " if equality.null_safe else " = ", equality.right), raises=False)
 
 
-def condition_text(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...]) -> str:
+def condition_text(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...], engine: str) -> str:
     """The condition of a join."""
-    return conjunction((*(same_text(equality) for equality in equalities), *conditions)).sql
+    told = [same_text(equality).sql for equality in equalities]
+    if conditions or not told:
+        told.append(in_turn(conditions, engine))
+    return " AND ".join(f"({one})" for one in told) if len(told) > 1 else told[0]
+
+
+def in_turn(conditions: Iterable[Expression], engine: str) -> str:
+    """Conditions with AND between them. One that may raise is tested only for rows that pass those before it.
+
+    Sail tests all parts of an AND, so there it is a CASE of numbers, which it does not take for an AND.
+    """
+    apart = tuple(part for condition in conditions for part in conditions_of(condition))
+    first = next((i for i, part in enumerate(apart) if i and part.raises), None)
+    if engine != "sail" or first is None:
+        return conjunction(apart).sql
+    tests = [conjunction(apart[:first]), *apart[first:]]
+    failed = " ".join(f"WHEN NOT coalesce({test.sql}, false) THEN 0" for test in tests[:-1])
+    return f"CASE {failed} ELSE CAST({tests[-1].sql} AS INT) END = 1"
 
 
 def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:

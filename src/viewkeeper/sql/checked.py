@@ -15,7 +15,7 @@ from sqlglot import exp
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.coercion import MOST_DIGITS, Operation
 from viewkeeper.sql.sail_rewrites import filled
-from viewkeeper.sql.syntax import call, cast, grouped, number
+from viewkeeper.sql.syntax import call, cast, grouped, joined, number
 
 _BIGINT, _STRING, _INT = Type("bigint"), Type("string"), Type("int")
 _TIMESTAMP = Type("timestamp")
@@ -211,13 +211,13 @@ def guarded(node: exp.Case) -> exp.Expr:
 
 
 def in_order(kind: type[exp.Expr], tests: list[exp.Expr]) -> exp.Expr:
-    """AND or OR of conditions, each tested only where those before it leave the answer open. Sail tests them all."""
-    if len(tests) == 1:
-        return tests[0]
-    first, rest = tests[0], in_order(kind, tests[1:])
-    decided = exp.Not(this=first.copy()) if kind is exp.And else first.copy()
-    both = cast(kind(this=first, expression=rest), _INT)
-    case = exp.Case(ifs=[exp.If(this=decided, true=_one(kind is exp.Or))], default=both)
+    """AND or OR of conditions, each tested only where those before it leave the answer open. Sail tests them all.
+
+    A condition that is NULL leaves it open, so where none has decided, all of them together do.
+    """
+    decided = [exp.Not(this=test.copy()) if kind is exp.And else test.copy() for test in tests[:-1]]
+    branches = [exp.If(this=one, true=_one(kind is exp.Or)) for one in decided]
+    case = exp.Case(ifs=branches, default=cast(joined(kind, tests), _INT))
     return exp.Paren(this=exp.EQ(this=case, expression=_one(True)))
 
 

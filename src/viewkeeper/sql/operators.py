@@ -27,7 +27,7 @@ from viewkeeper.sql.sail_calls import Translating, check, is_concerned
 from viewkeeper.sql.sail_rewrites import rewritten
 from viewkeeper.sql.syntax import call, cast, cast_type, grouped, integer, joined, literal_type, number
 
-BOOLEAN, DATE, DOUBLE = Type("boolean"), Type("date"), Type("double")
+BOOLEAN, DATE, DOUBLE, STRING = Type("boolean"), Type("date"), Type("double"), Type("string")
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _COMPARISONS = (*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -39,8 +39,6 @@ _SHIFTS: dict[type[exp.Expr], str] = {exp.BitwiseLeftShift: "<<", exp.BitwiseRig
 _SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _LEAST_ROOM = 9
 """Digits before the point that a decimal operator must have room for."""
-_MOST_GUARDS = 8
-"""Conditions that may raise which are tested one after the other; engines do not take deeper expressions well."""
 
 
 def _holds_constants(parts: Sequence[Typed]) -> bool:
@@ -246,7 +244,7 @@ class WrittenOut:
         first = next((i for i, part in enumerate(parts) if i and self._may_raise(part)), len(parts))
         tests = [grouped(self.typed(part).node) for part in parts]
         before, after = joined(kind, tests[:first]), tests[first:]
-        if not after or len(after) > _MOST_GUARDS:
+        if not after:
             return Typed(joined(kind, tests), BOOLEAN)
         return Typed(checked.in_order(kind, [grouped(before), *after]), BOOLEAN)
 
@@ -366,6 +364,8 @@ class WrittenOut:
             return self._nullif(node)
         if name == "positive" and len(node.expressions) == 1:
             inside = self.typed(node.expressions[0])
+            if self.type_of(inside) == STRING:
+                return Typed(cast(inside.node, DOUBLE), DOUBLE)
             return Typed(grouped(inside.node), inside.type)
         return self._function(node, name)
 

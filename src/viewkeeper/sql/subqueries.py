@@ -71,7 +71,7 @@ class Attaching:
         if isinstance(node, n.Filter):
             below, conditions = self.peel(node.input, outer, copies=copies, columns=columns)
             if set(node.condition.attributes) & outer:
-                return below, [node.condition, *conditions]
+                return below, [*conditions, node.condition]
             return n.Filter(below, node.condition), conditions
         if isinstance(node, n.Project) and (not columns or not _depends(node, outer)):
             below, conditions = self.peel(node.input, outer, copies=copies, columns=columns)

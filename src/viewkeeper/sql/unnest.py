@@ -90,7 +90,7 @@ class Unnesting:
         conditions: list[Expression] = []
         base: Node = node
         while isinstance(base, n.Filter):
-            conditions.append(base.condition)
+            conditions.insert(0, base.condition)
             base = base.input
         return self._select(base, conditions, need)
 

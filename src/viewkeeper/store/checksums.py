@@ -5,7 +5,9 @@ an engine reads a file, the driver compares them once per process and version of
 same size, inode and times mean the same bytes. An engine's own checks are not enough: Parquet's page checksums leave
 out page headers, statistics and the footer, and Sail does not look at them.
 
-In an object store the sizes are compared, and the bytes whenever the driver reads them; the store answers for the rest.
+In an object store that is done for Sail, which runs in this process: the bytes come to this machine anyway. What the
+executors of an Apache Spark read from there does not pass through the driver: sizes are compared, and Spark compares
+the page checksums.
 """
 
 from __future__ import annotations
@@ -48,8 +50,11 @@ def checked_bytes(storage: Storage, file: DataFile) -> bytes:
     return data
 
 
-def check_files(storage: Storage, files: Sequence[DataFile]) -> None:
-    """Raises StorageError unless an engine that reads these files now reads what the ledger names."""
+def check_files(storage: Storage, files: Sequence[DataFile], *, far: bool) -> None:
+    """Raises StorageError unless an engine that reads these files now reads what the ledger names.
+
+    `far`: the engine may be on other machines, so an object store's files are not read here.
+    """
     stamps = storage.stamps(file.path for file in files)
     todo: list[tuple[DataFile, str, Stamp]] = []
     for file in files:
@@ -57,22 +62,22 @@ def check_files(storage: Storage, files: Sequence[DataFile]) -> None:
         if stamp is None:
             raise missing_file(file)
         _check_size(file, stamp[0])
-        if storage.local and file.checksum is not None:
+        if file.checksum is not None and (storage.local or not far):
             url = storage.url(file.path)
             if _checked.get(url) != (stamp, file.checksum):
                 todo.append((file, url, stamp))
     if len(todo) == 1:
-        _check_local(*todo[0])
+        _check_bytes(storage, *todo[0])
     elif todo:
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
-            for _ in pool.map(lambda each: _check_local(*each), todo):
+            for _ in pool.map(lambda each: _check_bytes(storage, *each), todo):
                 pass
 
 
-def _check_local(file: DataFile, url: str, stamp: Stamp) -> None:
+def _check_bytes(storage: Storage, file: DataFile, url: str, stamp: Stamp) -> None:
     found = 0
     try:
-        with open(url, "rb", buffering=0) as source:
+        with storage.open(file.path) as source:
             while chunk := source.read(CHUNK):
                 found = zlib.crc32(chunk, found)
     except FileNotFoundError as problem:
@@ -85,8 +90,11 @@ def _check_local(file: DataFile, url: str, stamp: Stamp) -> None:
 
 
 def remember_written(storage: Storage, file: DataFile) -> None:
-    """Spares a file that this process has just written, or read in full, the next check."""
-    stamp = storage.stamps([file.path]).get(file.path) if storage.local else None
+    """Spares a file that this process has just written, or read in full, the next check.
+
+    A small object is sooner read than asked for its times.
+    """
+    stamp = storage.stamps([file.path]).get(file.path) if storage.local or file.size > CHUNK else None
     if stamp is not None and file.checksum is not None:
         _remember(storage.url(file.path), stamp, file.checksum)
 

@@ -48,15 +48,7 @@ class ObjectStorage:
 
     def exists(self, path: str) -> bool:
         """Whether there is an object at a path."""
-        import obstore
-
-        try:
-            obstore.head(self._store, path)
-        except FileNotFoundError:
-            return False
-        except Exception as problem:
-            raise self._explain(problem, f"looking for {path}") from problem
-        return True
+        return bool(self._stamp(path))
 
     def open(self, path: str) -> Any:
         """The object at a path, as a file that is read piece by piece."""
@@ -132,8 +124,21 @@ class ObjectStorage:
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
         wanted = set(paths)
+        if len(wanted) == 1:
+            return self._stamp(*wanted)
         listed = (item for prefix in {path.rsplit("/", 1)[0] for path in wanted} for item in self.list(prefix))
         return {item.path: (item.size, str(item.modified)) for item in listed if item.path in wanted}
+
+    def _stamp(self, path: str) -> dict[str, Stamp]:
+        import obstore
+
+        try:
+            found = obstore.head(self._store, path)
+        except FileNotFoundError:
+            return {}
+        except Exception as problem:
+            raise self._explain(problem, f"looking for {path}") from problem
+        return {path: (int(found["size"]), str(found["last_modified"].timestamp()))}
 
     def remove(self, prefix: str) -> None:
         self.delete(item.path for item in self.list(prefix))

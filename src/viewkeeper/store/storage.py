@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol
 
 from viewkeeper.errors import StorageError
 from viewkeeper.store.faults import point
@@ -56,6 +56,9 @@ class Storage(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """The bytes at a path, or None."""
+
+    def open(self, path: str) -> IO[bytes]:
+        """The bytes at a path, as a file that is read piece by piece."""
 
     def create(self, path: str, data: bytes, mark: str) -> bool:
         """Creates a path exclusively and durably; False if it exists. `mark` names its fault points."""
@@ -152,6 +155,9 @@ class LocalStorage:
             return None
         except OSError as problem:
             raise explain(problem, f"reading {path}") from problem
+
+    def open(self, path: str) -> IO[bytes]:
+        return open(self._full(path), "rb")
 
     def create(self, path: str, data: bytes, mark: str) -> bool:
         target = self._full(path)
