@@ -20,9 +20,9 @@ from typing import Any
 
 import viewkeeper as vk
 from viewkeeper.algebra import nodes as n
+from viewkeeper.maintain import propagation
+from viewkeeper.maintain.planning import followed, rows_of, stored_of
 from viewkeeper.plan.cost import RATES, anew, by_change
-from viewkeeper.transaction import propagation
-from viewkeeper.transaction.layout import followed, rows_of, stored_of
 
 SHAPES = {
     "filter": "SELECT id, price * 2 AS p FROM items WHERE price > 500",

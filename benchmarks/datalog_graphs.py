@@ -21,8 +21,9 @@ from typing import Any
 import pyarrow as pa
 
 import viewkeeper as vk
+from viewkeeper.maintain import propagation
+from viewkeeper.maintain import recursions as recursive
 from viewkeeper.plan.choice import Choice
-from viewkeeper.transaction import propagation, recursive
 
 Edge = tuple[int, int]
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import viewkeeper as vk
-from viewkeeper.store.state import State
+from viewkeeper.catalog.state import State
 
 
 def disk_files(path: str | Path, below: str) -> set[str]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from viewkeeper import errors
 
 if TYPE_CHECKING:
-    from viewkeeper.database import Database, connect
-    from viewkeeper.table import Table
+    from viewkeeper.api.database import Database, connect
+    from viewkeeper.api.table import Table
+    from viewkeeper.api.transaction import Transaction
+    from viewkeeper.api.view import View
+    from viewkeeper.query.result import Result
     from viewkeeper.transaction.change import Change, Commit
-    from viewkeeper.transaction.result import Result
-    from viewkeeper.view import View
-    from viewkeeper.work import Transaction
 
     __version__: str
 
@@ -24,12 +24,12 @@ __all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "Vi
 _HOMES = {
     "Change": "viewkeeper.transaction.change",
     "Commit": "viewkeeper.transaction.change",
-    "Database": "viewkeeper.database",
-    "Result": "viewkeeper.transaction.result",
-    "Table": "viewkeeper.table",
-    "Transaction": "viewkeeper.work",
-    "View": "viewkeeper.view",
-    "connect": "viewkeeper.database",
+    "Database": "viewkeeper.api.database",
+    "Result": "viewkeeper.query.result",
+    "Table": "viewkeeper.api.table",
+    "Transaction": "viewkeeper.api.transaction",
+    "View": "viewkeeper.api.view",
+    "connect": "viewkeeper.api.database",
 }
 
 

@@ -73,11 +73,11 @@ def test_verify(run: Any, rows: Any, views: None, engine: str) -> None:
 def test_verify_finds_a_difference(run: Any, views: None, monkeypatch: pytest.MonkeyPatch) -> None:
     import viewkeeper as vk
     from viewkeeper.transaction.commit import commit
-    from viewkeeper.transaction.rowwise import apply_rows
-    from viewkeeper.transaction.transaction import Transaction
+    from viewkeeper.transaction.open_transaction import OpenTransaction
+    from viewkeeper.transaction.row_changes import apply_rows
 
     with vk.connect("lake", engine="sail") as db:
-        tx = Transaction(db._store)
+        tx = OpenTransaction(db._store)
         late = tx.relation("late")
         apply_rows(tx, late, late.schema.signed_arrow.empty_table().from_pylist([{"item": "ghost", "_weight": 1}]))
         commit(tx)

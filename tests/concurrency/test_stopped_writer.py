@@ -13,7 +13,7 @@ import stopping_writer
 import viewkeeper as vk
 from inventory import check_ledger, check_nothing_left_over, disk_files
 from processes import child
-from viewkeeper.store import storage
+from viewkeeper.log import storage
 
 PROGRAM = Path(stopping_writer.__file__)
 POINTS = ("batch-synced", "entry-before", "entry-written")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import viewkeeper as vk
 from viewkeeper.errors import StorageError
-from viewkeeper.store.batch import read_files
+from viewkeeper.store.file_reading import read_files
 
 TABLES = ("checking", "savings", "newest")
 Rows = Counter[tuple[int, ...]]

@@ -18,7 +18,7 @@ import pytest
 import viewkeeper as vk
 from inventory import check_ledger, check_nothing_left_over
 from processes import child, clean_environment
-from viewkeeper.store.faults import POINTS
+from viewkeeper.log.failpoints import POINTS
 
 WORK = Path(crash_work.__file__)
 SERIALS = 40

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from viewkeeper.datalog import syntax as s
+from viewkeeper.datalog import program_tree as s
 from viewkeeper.datalog import terms as t
 from viewkeeper.datalog.normal import NormalAggregate, NormalBody, NormalRule
 

@@ -8,7 +8,7 @@ import pytest
 from programs import CONTRACT, READABLE
 
 from viewkeeper.algebra.types import Type
-from viewkeeper.datalog import syntax as s
+from viewkeeper.datalog import program_tree as s
 from viewkeeper.datalog import terms as t
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.terms import Node

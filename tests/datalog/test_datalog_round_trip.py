@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viewkeeper.datalog import syntax as s
+from viewkeeper.datalog import program_tree as s
 from viewkeeper.datalog import terms as t
 from viewkeeper.datalog.normal import normalise
 from viewkeeper.datalog.parsing import parse

@@ -10,8 +10,8 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.datalog.grounding import bound_variables
 from viewkeeper.datalog.normal import normalise
 from viewkeeper.datalog.parsing import parse
+from viewkeeper.datalog.rule_queries import column_names
 from viewkeeper.datalog.safety import Checked, check
-from viewkeeper.datalog.selects import column_names
 from viewkeeper.errors import DatalogError
 
 ORDERS = Schema((Column("id", Type("bigint")), Column("region", Type("string")), Column("day", Type("date"))))

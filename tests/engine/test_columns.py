@@ -10,7 +10,7 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.engine.columns import listed, parsed, typed
+from viewkeeper.engine.connect_columns import listed, parsed, typed
 
 ROWS = pa.table(
     {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import viewkeeper as vk
-from viewkeeper.engine.columns import listed
+from viewkeeper.engine.connect_columns import listed
 
 
 def test_nested_unions(db: vk.Database) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import viewkeeper as vk
-import viewkeeper.store.batch as batch
+import viewkeeper.store.batches as batch
 from viewkeeper.cli.database_checks import check_database
 from viewkeeper.errors import StorageError
 

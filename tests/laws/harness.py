@@ -11,9 +11,9 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import to_json
-from viewkeeper.store.definition import MATERIALIZED, Definition
+from viewkeeper.catalog.definition import MATERIALIZED, Definition
 from viewkeeper.transaction.commit import commit
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 TABLES = {"s": "a INT, b INT, c STRING", "t": "a INT, d INT, e STRING"}
 
@@ -38,7 +38,7 @@ class Laws:
 
     def view(self, name: str, node: n.Node) -> None:
         """Makes a materialized view of an expression, group-bys inside it and all."""
-        tx = Transaction(self.db._store)
+        tx = OpenTransaction(self.db._store)
         names = tuple(f"x{i}" for i in range(len(node.outputs)))
         schema = Schema(tuple(Column(c, a.type) for c, a in zip(names, node.outputs, strict=True)))
         uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))

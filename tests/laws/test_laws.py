@@ -14,8 +14,8 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, column, text
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.plan.auxiliary import complete
-from viewkeeper.transaction.reading import StateReader
 
 STEPS = {"sail": 12, "spark": 2}
 

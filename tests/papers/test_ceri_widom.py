@@ -11,11 +11,11 @@ import textwrap
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.plan.advice import Analysis, analyse
-from viewkeeper.plan.relations import Kept, Known
-from viewkeeper.production.derive import derive_script
-from viewkeeper.sql import statements
+from viewkeeper.advice.advice import Analysis, analyse
+from viewkeeper.advice.named_relations import Kept, Known
+from viewkeeper.sql import parsed_statements as statements
 from viewkeeper.sql.tokens import split
+from viewkeeper.triggers.derive import derive_script
 
 SCHEMA = """
     CREATE TABLE flight (flight_id INT PRIMARY KEY, flight_no INT NOT NULL, date DATE NOT NULL,

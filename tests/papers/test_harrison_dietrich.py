@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.recursion.change import Net, Trace
-from viewkeeper.transaction import recursive
+from viewkeeper.maintain import recursions as recursive
+from viewkeeper.recursion.net import Net, Trace
 
 CLOSURE = """
     .decl edge(x:symbol, y:symbol)

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from viewkeeper.errors import NotMaintainable
-from viewkeeper.production.derive import Rule, derive_script
+from viewkeeper.triggers.derive import Rule, derive_script
 
 COLUMNS = {"t": ("k", "a", "b"), "u": ("k", "a", "b"), "m": ("k", "a"), "q": ("a", "b")}
 KEYS = {"t": ("k",), "u": ("k",), "m": ("k", "a")}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.transaction import recursive
+from viewkeeper.maintain import recursions as recursive
 
 CLOSURE = """
     .decl edge(x:symbol, y:symbol)

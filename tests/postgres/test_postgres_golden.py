@@ -11,7 +11,7 @@ from world import World, in_postgres
 
 from oracle import difference, lines_of
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.postgres.script import postgres_script
+from viewkeeper.triggers.postgres_script import postgres_script
 from vkt import Script, View, read_script
 
 GOLDEN = Path(__file__).parent.parent / "golden"

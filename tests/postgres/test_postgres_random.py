@@ -11,7 +11,7 @@ from world import World
 
 from oracle import Oracle, transpiled
 from viewkeeper.errors import NotMaintainable
-from viewkeeper.postgres.script import postgres_script
+from viewkeeper.triggers.postgres_script import postgres_script
 
 VIEWS, TRANSACTIONS = 6, 8
 

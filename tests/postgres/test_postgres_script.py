@@ -13,7 +13,7 @@ from world import World, in_postgres
 
 from viewkeeper.cli.app import cli
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.postgres.script import postgres_script
+from viewkeeper.triggers.postgres_script import postgres_script
 
 TABLES = """\
 CREATE TABLE t (i INT NOT NULL, b BIGINT, y TINYINT, f FLOAT, d DOUBLE, p DECIMAL(10,2), q DECIMAL(38,10), s STRING,

@@ -14,10 +14,10 @@ from sqlglot import exp
 from oracle import Bag, bag
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
-from viewkeeper.postgres.script import postgres_script
-from viewkeeper.postgres.types import identifier, spelled
-from viewkeeper.sql import statements
+from viewkeeper.sql import parsed_statements as statements
 from viewkeeper.sql.tokens import split
+from viewkeeper.triggers.postgres_script import postgres_script
+from viewkeeper.triggers.postgres_types import identifier, spelled
 
 NUMBERS = [-1, 0, 1, 1, 2, 2, 3, 5]
 

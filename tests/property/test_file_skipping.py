@@ -20,9 +20,10 @@ from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.analysis.ranges import Ranges
-from viewkeeper.store.bounds import CUT, Keys, comparable_rows, decode, encode, measure
-from viewkeeper.store.scan import Source, pick
-from viewkeeper.store.state import DataFile
+from viewkeeper.catalog.column_bounds import decode, encode
+from viewkeeper.catalog.state import DataFile
+from viewkeeper.store.bounds import CUT, Keys, comparable_rows, measure
+from viewkeeper.store.scans import Source, pick
 
 LETTERS = st.sampled_from(["a", "b", "\x00", "\x7f", "ÿ", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"])
 TEXT = st.one_of(

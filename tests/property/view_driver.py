@@ -19,11 +19,11 @@ from queries import Generator, Query, Relation, Table, random_literal, random_sc
 
 import viewkeeper as vk
 from oracle import Bag, Oracle, bag, difference, lines_of, transpiled, weights
+from viewkeeper.advice.advice import Analysis
 from viewkeeper.analysis.dependencies import facts_of
 from viewkeeper.analysis.polarity import Kinds, polarities
-from viewkeeper.analysis.references import Nesting
-from viewkeeper.plan.advice import Analysis
-from viewkeeper.transaction.keys import declared_keys
+from viewkeeper.analysis.safe_references import Nesting
+from viewkeeper.maintain.declared_keys import declared_keys
 from vkt import Batch, Script, View, write_script
 
 FOUND = Path(__file__).parent.parent / "golden" / "found"

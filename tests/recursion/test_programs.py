@@ -20,10 +20,10 @@ from random_programs import (
 )
 
 import viewkeeper as vk
-from viewkeeper.algebra.rules import Predicate
-from viewkeeper.recursion.rows import Rows
+from viewkeeper.algebra.datalog_rules import Predicate
+from viewkeeper.maintain import recursions as recursive
+from viewkeeper.recursion.row_sets import Rows
 from viewkeeper.recursion.steps import Joins, Step
-from viewkeeper.transaction import recursive
 
 FOUND = (105, 165, 179, 213)
 """Programs that once came out wrong: an aggregate in a recursion that names variables around it, the first rule of a
@@ -149,8 +149,8 @@ def test_by_deleting_too_much(connect: Callable[..., vk.Database], monkeypatch: 
 def test_with_rows_in_files(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """As if every set of rows were too large for the driver."""
     monkeypatch.setattr("viewkeeper.engine.engine.SMALL", 3)
-    monkeypatch.setattr("viewkeeper.recursion.rows.SMALL", 3)
-    monkeypatch.setattr("viewkeeper.recursion.rows.MOST_PARTS", 2)
+    monkeypatch.setattr("viewkeeper.recursion.row_sets.SMALL", 3)
+    monkeypatch.setattr("viewkeeper.recursion.row_sets.MOST_PARTS", 2)
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
 
 

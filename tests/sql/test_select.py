@@ -11,7 +11,7 @@ import viewkeeper as vk
 from oracle import Oracle, bag, transpiled
 from viewkeeper.algebra.nodes import Aggregate
 from viewkeeper.errors import NotFound
-from viewkeeper.transaction.selecting import TablesAt, translated
+from viewkeeper.query.select import TablesAt, translated
 
 TABLES = """
 CREATE TABLE t (a INT, b INT, s STRING, f DOUBLE);

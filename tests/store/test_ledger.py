@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.store.ledger import Ledger
-from viewkeeper.store.storage import LocalStorage
+from viewkeeper.log.ledger import Ledger
+from viewkeeper.log.storage import LocalStorage
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ WORK = """
     import sys
     import pyarrow as pa
     import viewkeeper as vk
-    from viewkeeper.engine.settings import Settings
-    from viewkeeper.store.object_storage import ObjectStorage
+    from viewkeeper.catalog.settings import Settings
+    from viewkeeper.log.object_storage import ObjectStorage
     import viewkeeper.engine.engine as engine_module
-    import viewkeeper.transaction.rowwise as rowwise
+    import viewkeeper.transaction.row_changes as rowwise
 
     options = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1",
                "aws_endpoint": sys.argv[1], "aws_allow_http": "true"}

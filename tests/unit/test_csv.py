@@ -72,7 +72,7 @@ def test_many_rows_of_csv_go_through_files(
     connect: Callable[..., vk.Database], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viewkeeper.transaction.loading.SMALL", 50)
-    monkeypatch.setattr("viewkeeper.transaction.rowwise.SMALL", 50)
+    monkeypatch.setattr("viewkeeper.transaction.row_changes.SMALL", 50)
     monkeypatch.setattr("viewkeeper.transaction.loading.FILE_ROWS", 300)
     monkeypatch.setattr(csv_files, "BLOCK", 1_000)
     lines = "".join(f'{n},"line\n""{n}""",{"" if n % 3 else "x"}\n' for n in range(1_000))

@@ -9,8 +9,8 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.analysis.raising import may_raise
-from viewkeeper.sql.references import parse_query
+from viewkeeper.analysis.fallible_queries import may_raise
+from viewkeeper.sql.table_references import parse_query
 
 QUERIES = {
     "SELECT x FROM t WHERE 10 / x > 1": [(5,)],

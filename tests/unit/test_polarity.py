@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, column
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.algebra.types import Type
 from viewkeeper.analysis.polarity import Kinds, Polarity, polarities, relevant_kinds
 

@@ -8,7 +8,7 @@ import pytest
 
 import viewkeeper as vk
 from viewkeeper.engine import engine as engine_module
-from viewkeeper.transaction import rowwise
+from viewkeeper.transaction import row_changes as rowwise
 
 FITS = {
     ("TIMESTAMP_NTZ", "TIMESTAMP'2024-07-01 10:00:00'"): "2024-07-01 10:00:00",

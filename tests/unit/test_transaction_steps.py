@@ -11,8 +11,8 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.engine.engine import Engine
 from viewkeeper.errors import SessionLost, StorageError
-from viewkeeper.store.batch import BatchWriter
-from viewkeeper.transaction import transaction as transaction_module
+from viewkeeper.store.batches import BatchWriter
+from viewkeeper.transaction import open_transaction as transaction_module
 
 STEPS: dict[str, Callable[[vk.Transaction], int]] = {
     "insert": lambda tx: tx.insert("p", ((i,) for i in (4, 5))),

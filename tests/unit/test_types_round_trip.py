@@ -19,7 +19,8 @@ import viewkeeper as vk
 from viewkeeper.algebra.rows import hashable
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine import engine as engine_module
-from viewkeeper.store import batch, compaction
+from viewkeeper.store import batches as batch
+from viewkeeper.store import compaction
 
 UTC = dt.UTC
 FIRST, LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.store.state import Relation
-from viewkeeper.transaction import propagation
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.catalog.state import Relation
+from viewkeeper.maintain import propagation
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 TABLES = """
     CREATE TABLE t (id INT PRIMARY KEY, g STRING, x INT);
@@ -71,7 +71,7 @@ def test_what_safe_references_delete_is_not_looked_up(
     found: list[str] = []
     check = propagation.check_minimal
 
-    def noted(tx: Transaction, relation: Relation, net: pa.Table) -> None:
+    def noted(tx: OpenTransaction, relation: Relation, net: pa.Table) -> None:
         found.append(relation.name)
         check(tx, relation, net)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from viewkeeper.analysis.references import Nesting, Verdict
+from viewkeeper.advice.advice import Analysis, analyse_script
+from viewkeeper.analysis.safe_references import Nesting, Verdict
 from viewkeeper.errors import SqlError
-from viewkeeper.plan.advice import Analysis, analyse_script
 
 TABLES = """
 CREATE TABLE t (id INT PRIMARY KEY, g INT, x INT, i INT, m MAP<STRING, INT>, a ARRAY<STRUCT<p: INT, q: STRING>>);

@@ -11,7 +11,7 @@ import pytest
 
 import viewkeeper as vk
 from oracle import Bag, Oracle, bag, transpiled, weights
-from viewkeeper.transaction.views import would_save
+from viewkeeper.statements.define_views import would_save
 
 TABLES = "CREATE TABLE t (id INT PRIMARY KEY, g STRING, x INT, d DOUBLE);CREATE TABLE s (g STRING, y INT)"
 

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.transaction import layout
+from viewkeeper.maintain import planning as layout
 
 ROWS = 200_000
 JOINED = "SELECT a.id, a.grp, a.x, b.y FROM a JOIN b ON a.id = b.id"

@@ -10,8 +10,10 @@ import pytest
 
 import viewkeeper as vk
 from oracle import bag
-from viewkeeper.store import compaction, ledger, vacuum
-from viewkeeper.store.state import MARK_SECONDS, State
+from viewkeeper.catalog.state import MARK_SECONDS, State
+from viewkeeper.log import ledger
+from viewkeeper.log import vacuuming as vacuum
+from viewkeeper.store import compaction
 
 DAY = 86_400.0
 

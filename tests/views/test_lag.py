@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.transaction import propagation
+from viewkeeper.maintain import propagation
 
 
 def test_lag(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.transaction import reading
+from viewkeeper.maintain import state_reader as reading
 
 TABLES = """
     CREATE TABLE a (k INT, x INT, y STRING);

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.transaction import propagation
+from viewkeeper.maintain import propagation
 
 STALE = "v is stale: it is suspended since epoch {}; REFRESH MATERIALIZED VIEW v brings it up to date"
 

@@ -19,7 +19,7 @@ from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.problems import Endless, depends_on_values, translate
 from viewkeeper.errors import InternalError
 from viewkeeper.transaction import trial
-from viewkeeper.transaction.generated import generated
+from viewkeeper.transaction.generated_rows import generated
 
 TABLES = """
 CREATE TABLE t (a INT, b INT, x DOUBLE, s STRING, m MAP<STRING, INT>);
@@ -66,7 +66,7 @@ class Refusing(Lowering):
 def test_a_plan_that_cannot_run_is_refused_at_create(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db.sql("CREATE TABLE t (a INT, b INT); CREATE MATERIALIZED VIEW v AS SELECT a AS c FROM t")
     monkeypatch.setattr(Refusing, "refused", KeyError('Field "c" does not exist in schema'), raising=False)
-    monkeypatch.setattr("viewkeeper.transaction.propagation.Lowering", Refusing)
+    monkeypatch.setattr("viewkeeper.maintain.propagation.Lowering", Refusing)
     for text in (
         "CREATE MATERIALIZED VIEW w AS SELECT x.a AS c FROM t x JOIN t y ON x.a = y.b",
         "CREATE VIEW w AS SELECT x.a AS c FROM t x JOIN t y ON x.a = y.b",

@@ -15,12 +15,12 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.nodes import Scan
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.serial import to_json
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.state import Relation, State
 from viewkeeper.errors import AlreadyExists, Conflict, NotFound, SqlError
-from viewkeeper.store.definition import Definition
-from viewkeeper.store.ledger import Ledger
-from viewkeeper.store.state import Relation, State
+from viewkeeper.log.ledger import Ledger
 from viewkeeper.transaction.commit import commit
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 DAY = 86400.0
 
@@ -43,7 +43,7 @@ def definition(*below: Relation, kind: str = "materialized", **fields: Any) -> D
 
 def add(db: vk.Database, name: str, *below: str, kind: str = "materialized", **fields: Any) -> Relation:
     """Enters a view over some relations, in a commit of its own."""
-    tx = Transaction(db._store)
+    tx = OpenTransaction(db._store)
     relations = [tx.relation(other) for other in below]
     made = tx.create(name, Schema(relations[0].schema.columns), definition(*relations, kind=kind, **fields))
     commit(tx)
@@ -82,7 +82,7 @@ def test_entries_are_refused_by_versions_that_do_not_know_their_format(
     shop: vk.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert loaded(shop).names() == ["customer", "orders"]
-    monkeypatch.setattr("viewkeeper.store.ledger.FORMAT", 2)
+    monkeypatch.setattr("viewkeeper.log.ledger.FORMAT", 2)
     with pytest.raises(vk.errors.StorageError, match="written by a newer version"):
         loaded(shop)
 
@@ -94,7 +94,7 @@ def test_definitions_are_replaced_and_the_former_ones_kept_for_time_travel(shop:
     third = replace(view.definition, sql="SELECT id, upper(region) FROM orders")
     first_epoch = shop.epoch
     for other in (second, third):
-        tx = Transaction(shop._store)
+        tx = OpenTransaction(shop._store)
         tx.defined[view.id] = other
         assert tx.relation("v").definition == other
         assert commit(tx) is not None
@@ -148,12 +148,12 @@ def test_dependents_and_names(shop: vk.Database) -> None:
     assert state.dependents(v.id) == [w]
     assert state.names() == ["customer", "orders", "v", "w"]
     assert state.find("_VK_SUMS") == aux
-    tx = Transaction(shop._store)
+    tx = OpenTransaction(shop._store)
     assert tx.names() == state.names()
     assert tx.dependents(v.id) == [w]
     tx.drop(tx.relation("w"))
     assert tx.dependents(v.id) == []
-    assert [table.name for table in Transaction(shop._store).tables_below(w)] == ["orders", "customer"]
+    assert [table.name for table in OpenTransaction(shop._store).tables_below(w)] == ["orders", "customer"]
 
 
 def test_a_view_made_in_between_is_a_conflict(shop: vk.Database) -> None:
@@ -162,7 +162,7 @@ def test_a_view_made_in_between_is_a_conflict(shop: vk.Database) -> None:
         changing.insert("orders", [(1, "EU")])
         add(other, "v", "orders")
         assert "has created, replaced or dropped the view 'v'" in caught(changing.commit, Conflict)
-        creating = Transaction(other._store)
+        creating = OpenTransaction(other._store)
         below = creating.relation("customer")
         creating.create("w", below.schema, definition(below))
         shop.sql("DROP TABLE customer")
@@ -292,7 +292,7 @@ def test_explain_statements(shop: vk.Database) -> None:
 
 
 def test_an_update_of_columns_a_view_does_not_read_passes_it_by(shop: vk.Database) -> None:
-    tx = Transaction(shop._store)
+    tx = OpenTransaction(shop._store)
     orders = tx.relation("orders")
     query = to_json(Scan(orders.id, "orders", (Attribute(0, "id", orders.schema.column("id").type, False),)))
     only = Definition("materialized", "SELECT id FROM orders", ("id",), query, query, uses=(orders.id,))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from viewkeeper.errors import SqlError
-from viewkeeper.sql.statements import (
+from viewkeeper.sql.parsed_statements import (
     AlterView,
     CreateTable,
     CreateView,

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper.algebra.schema import Schema
+from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.text_values import read_texts
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import TypeMismatch
@@ -246,3 +246,11 @@ def _cast_struct(source: pa.Array, kind: Type, zone: str) -> pa.Array:
         raise _Unfit(f"a struct of {len(source.type)} fields", f"the column's struct has {len(kind.fields)}")
     parts = [cast_array(part, type_, zone) for part, (_, type_) in zip(source.flatten(), kind.fields, strict=True)]
     return pa.StructArray.from_arrays(parts, fields=list(kind.arrow), mask=pc.is_null(source))
+
+
+def conform(table: pa.Table, schema: Schema, *, signed: bool = False) -> pa.Table:
+    """What an engine sent, in exactly our Arrow types."""
+    plain = cast_table(table.select(list(range(len(schema)))), schema, "the result", "UTC")
+    if not signed:
+        return plain
+    return plain.append_column(pa.field(WEIGHT, pa.int64()), pc.cast(table.column(len(schema)), pa.int64()))

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Expression, Numbers
 from viewkeeper.algebra.expressions import Equality as Equality
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")

@@ -6,7 +6,8 @@ import dataclasses
 import json
 from typing import Any
 
-from viewkeeper.algebra import nodes, rules
+from viewkeeper.algebra import datalog_rules as rules
+from viewkeeper.algebra import nodes
 from viewkeeper.algebra.expressions import Attribute, Conjunction, Expression, Numbers
 from viewkeeper.algebra.types import parse_type
 

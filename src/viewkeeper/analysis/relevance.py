@@ -16,7 +16,7 @@ from viewkeeper.analysis.ranges import Ranges, ranges_of
 from viewkeeper.errors import SqlError
 from viewkeeper.sql.conditions import anded
 from viewkeeper.sql.equations import same_family
-from viewkeeper.sql.references import parse_expression
+from viewkeeper.sql.table_references import parse_expression
 
 
 @functools.lru_cache(maxsize=4096)

@@ -7,8 +7,8 @@ from typing import TextIO
 
 import click
 
-from viewkeeper.cli.context import Options, read_script
 from viewkeeper.cli.output import print_object, print_rows
+from viewkeeper.cli.session import Options, read_script
 
 
 @click.command(short_help="Say what keeping views true would take, before they are created.")
@@ -20,7 +20,7 @@ def analyze(options: Options, file: TextIO) -> None:
     For each view: its keys, whether rows can be there twice, and for every table it names and every operation on it
     what keeping the view true would take and read, with suggestions. Needs no database, and starts no engine.
     """
-    from viewkeeper.plan.advice import analyse_script
+    from viewkeeper.advice.advice import analyse_script
 
     found = analyse_script(read_script(file))
     if options.form == "json":

@@ -14,9 +14,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from viewkeeper.algebra.durations import seconds
 from viewkeeper.cli.analyze import analyze
 from viewkeeper.cli.compact import compact
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.demo import demo
 from viewkeeper.cli.doctor import doctor
 from viewkeeper.cli.explain import explain
@@ -25,13 +25,13 @@ from viewkeeper.cli.load import load
 from viewkeeper.cli.ls import ls
 from viewkeeper.cli.output import FORMATS, note, tell_error
 from viewkeeper.cli.rules import rules
+from viewkeeper.cli.session import Options
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
 from viewkeeper.cli.vacuum import vacuum
 from viewkeeper.cli.verify import verify
 from viewkeeper.cli.version import show_version, version
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.spans import seconds
 
 PATIENCE = 1.5
 """Seconds after Ctrl-C in which the program may end in order."""

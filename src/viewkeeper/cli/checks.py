@@ -111,7 +111,7 @@ def check_temporary_space() -> Finding:
 
 def check_engine(engine: str) -> Finding:
     """An engine starts and answers a query."""
-    from viewkeeper.engine import open_engine
+    from viewkeeper.engine.engine import open_engine
 
     name = {"spark": "Apache Spark", "sail": "Sail"}.get(engine.lower(), engine)
     begun = time.monotonic()

@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import note, print_rows
+from viewkeeper.cli.session import Options
 
 COLUMNS = ("relation", "files_before", "files_after", "rows_before", "rows_after")
 

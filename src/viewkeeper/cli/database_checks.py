@@ -11,16 +11,16 @@ from viewkeeper.cli.output import count_of, size
 from viewkeeper.errors import ViewkeeperError
 
 if TYPE_CHECKING:
-    from viewkeeper.store.state import DataFile, Relation, State
-    from viewkeeper.store.storage import Storage
+    from viewkeeper.catalog.state import DataFile, Relation, State
+    from viewkeeper.log.storage import Storage
 
 RESTORE = "restore it from a backup of the database"
 
 
 def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
     """All checks of the database at a path."""
-    from viewkeeper.store.storage import open_storage
-    from viewkeeper.store.store import find_state
+    from viewkeeper.log.open_log import find_state
+    from viewkeeper.log.storage import open_storage
 
     faults: list[Finding] = []
     try:
@@ -48,7 +48,7 @@ def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
 
 def _check_functions(state: State) -> Iterator[Finding]:
     """Whether the modules of functions that views use can be found; nothing is imported for it."""
-    from viewkeeper.store.functions import users_of
+    from viewkeeper.catalog.declared_functions import users_of
 
     for function in state.functions.values():
         users = ", ".join(users_of(state.alive(), function.name)) or "no view"
@@ -66,7 +66,7 @@ def _told(problem: ViewkeeperError) -> str:
 
 def _check_ledger(storage: Storage) -> Iterator[Finding]:
     """Every entry and snapshot, also those that are not needed for the newest state."""
-    from viewkeeper.store.audit import audit_ledger
+    from viewkeeper.log.audit import audit_ledger
 
     for fault in audit_ledger(storage):
         yield Finding("Ledger file", "note" if fault.derived else "problem", fault.found, fault.todo)
@@ -89,8 +89,8 @@ def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Fin
 
 def _look(storage: Storage, relation: Relation, file: DataFile, *, quick: bool) -> str:
     """What is wrong with a file; empty if nothing is. Its bytes are always compared with the ledger's checksum."""
-    from viewkeeper.store.batch import read_file
-    from viewkeeper.store.checksums import checked_bytes
+    from viewkeeper.log.checksums import checked_bytes
+    from viewkeeper.store.file_reading import read_file
 
     try:
         if quick and file.checksum is not None:
@@ -107,7 +107,7 @@ def _look(storage: Storage, relation: Relation, file: DataFile, *, quick: bool) 
 
 
 def _check_leftovers(storage: Storage, state: State) -> Iterator[Finding]:
-    from viewkeeper.store.lease import dead_leases, lease_of
+    from viewkeeper.log.leases import dead_leases, lease_of
 
     try:
         dead = dead_leases(storage)

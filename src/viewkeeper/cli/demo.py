@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.narrator import Narrator
 from viewkeeper.cli.output import note, stderr
+from viewkeeper.cli.session import Options
 
 if TYPE_CHECKING:
-    from viewkeeper.database import Database
+    from viewkeeper.api.database import Database
 
 
 @click.command(short_help="See what it does, in a temporary directory.")
@@ -26,7 +26,7 @@ def demo(options: Options, engine: str | None) -> None:
 
     Runs on Apache Spark if Java 17 or newer is there, else on Sail, which needs no Java. Takes well under a minute.
     """
-    from viewkeeper.database import connect
+    from viewkeeper.api.database import connect
 
     begun = time.monotonic()
     with (

@@ -17,9 +17,9 @@ from viewkeeper.cli.checks import (
     check_python,
     check_temporary_space,
 )
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.database_checks import check_database
 from viewkeeper.cli.output import count_of, note, print_rows, stdout
+from viewkeeper.cli.session import Options
 
 MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "problem": ("PROBLEM", "bold red")}
 

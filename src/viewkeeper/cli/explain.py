@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import print_object, print_rows
+from viewkeeper.cli.session import Options
 
 
 @click.command(short_help="Explain how a view is kept true.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import print_rows
+from viewkeeper.cli.session import Options
 
 COLUMNS = ("epoch", "committed_at", "changes")
 
@@ -15,6 +15,8 @@ COLUMNS = ("epoch", "committed_at", "changes")
 @click.pass_obj
 def history(options: Options, limit: int | None) -> None:
     """Lists the commits, newest first: epoch, time, and what was created, dropped and changed."""
-    with options.open() as db:
-        commits = db.history(limit)
+    from viewkeeper.log.listing import history as commits_of
+
+    state, ledger = options.log()
+    commits = commits_of(ledger, state, limit)
     print_rows(COLUMNS, ([commit[name] for name in COLUMNS] for commit in commits), options.form)

@@ -7,9 +7,9 @@ import shlex
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import count_of, note, size
 from viewkeeper.cli.progress import moving
+from viewkeeper.cli.session import Options
 from viewkeeper.errors import NotFound
 
 

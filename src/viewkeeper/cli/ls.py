@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import note, print_rows, size
+from viewkeeper.cli.session import Options
 
 COLUMNS = ("name", "kind", "columns", "files", "stored_rows", "bytes")
 
@@ -18,10 +18,10 @@ def ls(options: Options, hidden: bool) -> None:
 
     Where there are views, their options are listed too; where one is suspended, the epoch since which it is stale.
     """
-    from viewkeeper.catalogue import options_text
+    from viewkeeper.log.listing import listing, options_text
 
-    with options.open() as db:
-        listed = db.ls(hidden=hidden)
+    state, _ = options.log()
+    listed = listing(state, hidden=hidden)
     columns, rows = list(COLUMNS), [[item[name] for name in COLUMNS] for item in listed]
     if options.form == "table":
         columns, rows = [*COLUMNS[:-1], "size"], [[*row[:-1], size(row[-1])] for row in rows]

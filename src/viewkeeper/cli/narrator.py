@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from viewkeeper.cli.output import count_of, stdout, table_lines
-from viewkeeper.cli.values import to_text
+from viewkeeper.cli.value_texts import to_text
 from viewkeeper.errors import ViewkeeperError
 
 if TYPE_CHECKING:
-    from viewkeeper.database import Database
+    from viewkeeper.api.database import Database
     from viewkeeper.transaction.change import Commit
 
 WIDTH = 100

@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from viewkeeper.cli.values import to_cell, to_csv, to_json
+from viewkeeper.cli.value_texts import to_cell, to_csv, to_json
 
 if TYPE_CHECKING:
-    from viewkeeper.transaction.result import Result
+    from viewkeeper.query.result import Result
 
 FORMATS = ("table", "json", "csv")
 Row = Sequence[Any]
@@ -73,7 +73,7 @@ def _rows_of(table: Any) -> Iterable[Row]:
     """The rows of an Arrow table, a part at a time."""
     import pyarrow as pa
 
-    from viewkeeper.transaction.result import Result
+    from viewkeeper.query.result import Result
 
     for batch in table.to_batches(max_chunksize=5_000):
         yield from Result(table=pa.Table.from_batches([batch])).rows()

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from viewkeeper.cli.output import stderr
 
 if TYPE_CHECKING:
-    from viewkeeper.database import Database
+    from viewkeeper.api.database import Database
 
 
 @contextlib.contextmanager

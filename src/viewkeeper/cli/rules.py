@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from viewkeeper.cli.context import read_script
+from viewkeeper.cli.session import read_script
 
 TARGETS = ("text", "postgres")
 
@@ -38,10 +38,10 @@ def rules(file: TextIO, target: str, rematerialize: tuple[str, ...]) -> None:
     if target == "postgres":
         if rematerialize:
             raise click.UsageError("--rematerialize is for --target text: PostgreSQL's rules follow every operation")
-        from viewkeeper.postgres.script import postgres_script
+        from viewkeeper.triggers.postgres_script import postgres_script
 
         sys.stdout.write(postgres_script(read_script(file)))
         return
-    from viewkeeper.production.derive import derive_script
+    from viewkeeper.triggers.derive import derive_script
 
     sys.stdout.write("\n\n".join(map(str, derive_script(read_script(file), rematerialize))) + "\n")

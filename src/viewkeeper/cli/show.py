@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import print_object, print_result, print_rows, size, stdout
+from viewkeeper.cli.session import Options
 from viewkeeper.errors import NotFound
 
 if TYPE_CHECKING:
     from viewkeeper.algebra.schema import Schema
-    from viewkeeper.database import Database
-    from viewkeeper.store.state import Relation, State
+    from viewkeeper.api.database import Database
+    from viewkeeper.catalog.state import Relation, State
 
 
 @click.command(short_help="Show a table or view: definition, keys, epochs, files, rows.")
@@ -26,28 +26,32 @@ def show(options: Options, name: str, count: int, epoch: int | None) -> None:
 
     In CSV form --rows prints the rows alone.
     """
-    with options.open() as db:
-        state = db._store.refresh()
-        relation = _find(db, state, name, epoch)
-        about = _about(state, relation, epoch)
-        if options.form == "table":
-            _print(about)
-        result = _first_rows(db, relation.name, count, epoch) if count else None
-        if options.form == "json":
-            rows = None if result is None else [dict(zip(result.columns, row, strict=True)) for row in result.rows()]
-            print_object(about if rows is None else {**about, "rows": rows})
-        elif result is not None:
-            print_result(result, options.form)
-        elif options.form == "csv":
-            print_rows(("property", "value"), about.items(), options.form)
+    state, _ = options.log()
+    relation = _find(state, name, epoch)
+    about = _about(state, relation, epoch)
+    if options.form == "table":
+        _print(about)
+    if count:
+        with options.open() as db:
+            result = _first_rows(db, relation.name, count, epoch)
+            if options.form == "json":
+                print_object({**about, "rows": [dict(zip(result.columns, row, strict=True)) for row in result.rows()]})
+            else:
+                print_result(result, options.form)
+    elif options.form == "json":
+        print_object(about)
+    elif options.form == "csv":
+        print_rows(("property", "value"), about.items(), options.form)
 
 
-def _find(db: Database, state: State, name: str, epoch: int | None) -> Relation:
+def _find(state: State, name: str, epoch: int | None) -> Relation:
+    from viewkeeper.catalog.name_errors import no_such_table
+
     if epoch is not None:
         state.check_epoch(epoch)
     relation = state.find(name, epoch)
     if relation is None and (epoch is None or state.find(name) is None):
-        db.table(name)  # raises NotFound with the nearest name
+        raise no_such_table(name, state.names(), None)
     if relation is None:
         raise NotFound(f"there was no table named '{name}' at epoch {epoch}", hint="leave --as-of out")
     return relation
@@ -85,8 +89,8 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
 def definition(relation: Relation, epoch: int) -> str:
     """The statement that makes such a table, or such a view as it was at an epoch."""
     from viewkeeper.algebra.types import spelled
-    from viewkeeper.catalogue import options_text
-    from viewkeeper.store.definition import KIND_WORDS
+    from viewkeeper.catalog.definition import KIND_WORDS
+    from viewkeeper.log.listing import options_text
 
     view = relation.definition_at(epoch)
     if view is None:

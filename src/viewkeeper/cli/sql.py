@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from viewkeeper.cli.context import Options, read_script
 from viewkeeper.cli.output import count_of, note, print_result
 from viewkeeper.cli.progress import of_views
+from viewkeeper.cli.session import Options, read_script
 from viewkeeper.errors import SqlError
 
 if TYPE_CHECKING:
-    from viewkeeper.transaction.result import Result
+    from viewkeeper.query.result import Result
 
 
 @click.command(short_help="Run SQL statements.")
@@ -61,7 +61,7 @@ def _script(text: str | None, file: TextIO | None) -> str:
 
 def _makes_table(script: str) -> bool:
     """Whether a statement makes a table, and so may make the database."""
-    from viewkeeper.sql.statements import CreateTable, parse
+    from viewkeeper.sql.parsed_statements import CreateTable, parse
     from viewkeeper.sql.tokens import split
 
     return any(isinstance(parse(statement), CreateTable) for statement in split(script))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import print_rows, size
+from viewkeeper.cli.session import Options
 from viewkeeper.errors import SqlError
 
 
@@ -20,7 +20,7 @@ from viewkeeper.errors import SqlError
 @click.pass_obj
 def vacuum(options: Options, grace: str) -> None:
     """Deletes files that no kept epoch, no reader and no writer at work needs, and says how many."""
-    from viewkeeper.spans import seconds
+    from viewkeeper.algebra.durations import seconds
 
     try:
         span = seconds(grace)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import print_object, print_rows
+from viewkeeper.cli.session import Options
 
 if TYPE_CHECKING:
-    from viewkeeper.transaction.verification import Certificate, Checked
+    from viewkeeper.query.verification import Certificate, Checked
 
 DIFFERENT = 3
 """The exit code when a view is not what its query says."""

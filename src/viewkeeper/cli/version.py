@@ -6,8 +6,8 @@ from importlib.metadata import version as installed
 
 import click
 
-from viewkeeper.cli.context import Options
 from viewkeeper.cli.output import print_rows
+from viewkeeper.cli.session import Options
 
 
 @click.command(short_help="Print the version.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from viewkeeper.datalog.syntax import Body, Conjunction, Disjunction, Literal
+from viewkeeper.datalog.program_tree import Body, Conjunction, Disjunction, Literal
 
 MOST_ALTERNATIVES = 256
 """How many rules the semicolons of one clause may stand for."""

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from lark import Token, Tree
 
-from viewkeeper.datalog import syntax as s
+from viewkeeper.datalog import program_tree as s
 from viewkeeper.datalog import terms as t
 from viewkeeper.datalog.alternatives import MOST_ALTERNATIVES, count_alternatives
-from viewkeeper.datalog.columns import column_type
+from viewkeeper.datalog.column_types import column_type
 from viewkeeper.datalog.functors import FUNCTORS, RESERVED
 from viewkeeper.datalog.refusals import refused_word
 from viewkeeper.errors import DatalogError, Place

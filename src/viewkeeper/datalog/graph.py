@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from viewkeeper.datalog.normal import NormalBody, NormalRule
-from viewkeeper.datalog.syntax import Atom
+from viewkeeper.datalog.program_tree import Atom
 from viewkeeper.errors import Place
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewkeeper.datalog.normal import NormalAggregate, NormalBody, NormalRule
-from viewkeeper.datalog.syntax import Atom, Comparison
+from viewkeeper.datalog.program_tree import Atom, Comparison
 from viewkeeper.datalog.terms import Node, Term, Variable, Wildcard
 from viewkeeper.datalog.walking import names, variables, walk
 from viewkeeper.datalog.wording import where, written

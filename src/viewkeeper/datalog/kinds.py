@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from viewkeeper.datalog.constants import HINTS, Unfit, family_of_type, unfit
+from viewkeeper.datalog.constant_checks import HINTS, Unfit, family_of_type, unfit
+from viewkeeper.datalog.declared_relations import Relation
 from viewkeeper.datalog.functors import FUNCTORS
 from viewkeeper.datalog.normal import NormalBody, NormalRule
-from viewkeeper.datalog.relations import Relation
-from viewkeeper.datalog.syntax import Atom, Comparison, StringTest
+from viewkeeper.datalog.program_tree import Atom, Comparison, StringTest
 from viewkeeper.datalog.terms import (
     Binary,
     Boolean,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.datalog.alternatives import written_out
-from viewkeeper.datalog.syntax import Atom, Clause, Comparison, Constraint, Literal, Negation, StringTest, Truth
+from viewkeeper.datalog.program_tree import Atom, Clause, Comparison, Constraint, Literal, Negation, StringTest, Truth
 from viewkeeper.datalog.terms import Aggregate, Node, Term, Variable
 from viewkeeper.datalog.walking import names, own_variables, rebuilt, renamed, variables
 

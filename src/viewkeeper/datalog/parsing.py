@@ -9,7 +9,7 @@ from lark import Lark, UnexpectedInput
 
 from viewkeeper.datalog.building import Builder
 from viewkeeper.datalog.mistakes import explain
-from viewkeeper.datalog.syntax import Program
+from viewkeeper.datalog.program_tree import Program
 
 
 def parse(text: str) -> Program:

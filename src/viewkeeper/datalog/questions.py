@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.datalog.parsing import parse
+from viewkeeper.datalog.program_tree import Clause
+from viewkeeper.datalog.rule_queries import Relations, selects
 from viewkeeper.datalog.safety import check
-from viewkeeper.datalog.selects import Relations, selects
-from viewkeeper.datalog.syntax import Clause
 from viewkeeper.datalog.walking import names, own_variables
 from viewkeeper.errors import DatalogError
 

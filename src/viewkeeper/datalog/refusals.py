@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from viewkeeper.datalog.columns import NESTED, TAKE_APART
+from viewkeeper.datalog.column_types import NESTED, TAKE_APART
 from viewkeeper.datalog.functors import FUNCTORS
 from viewkeeper.errors import DatalogError, Place
 

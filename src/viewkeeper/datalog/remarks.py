@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from viewkeeper.datalog.syntax import Atom, Clause, Program
+from viewkeeper.datalog.program_tree import Atom, Clause, Program
 from viewkeeper.datalog.walking import variables, walk
 from viewkeeper.errors import Place
 

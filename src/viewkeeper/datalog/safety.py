@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from viewkeeper.algebra.schema import Schema
+from viewkeeper.datalog.declared_relations import find_relations
 from viewkeeper.datalog.grounding import check_grounded
 from viewkeeper.datalog.kinds import check_kinds
 from viewkeeper.datalog.normal import NormalRule, normalise
-from viewkeeper.datalog.relations import find_relations
+from viewkeeper.datalog.program_tree import Program
 from viewkeeper.datalog.remarks import Remark, remarks_on
-from viewkeeper.datalog.syntax import Program
 from viewkeeper.datalog.terms import Call
 from viewkeeper.datalog.walking import walk
 from viewkeeper.errors import DatalogError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from viewkeeper.datalog.normal import NormalRule, normalise
-from viewkeeper.datalog.syntax import Clause
+from viewkeeper.datalog.program_tree import Clause
 from viewkeeper.datalog.walking import names, renamed, variables
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from viewkeeper.errors import Place
 
 if TYPE_CHECKING:
-    from viewkeeper.datalog.syntax import Body
+    from viewkeeper.datalog.program_tree import Body
 
 
 @dataclass(frozen=True)

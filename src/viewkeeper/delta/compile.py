@@ -13,14 +13,14 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.delta import (
     aggregate,
+    distinct,
     exists,
     inner_join,
     linear,
     outer_join,
     recursion,
-    rowwise,
     set_operations,
-    windows,
+    window,
 )
 from viewkeeper.delta.laws import Laws
 
@@ -36,12 +36,12 @@ LAWS: dict[type[n.Node], Law] = {
     n.Join: inner_join.change,
     n.Outer: outer_join.change,
     n.Exists: exists.change,
-    n.Distinct: rowwise.distinct,
+    n.Distinct: distinct.distinct,
     n.Monus: set_operations.monus,
     n.Least: set_operations.least,
     n.Aggregate: aggregate.change,
-    n.Window: windows.window,
-    n.Top: windows.top,
+    n.Window: window.window,
+    n.Top: window.top,
     n.Fixpoint: recursion.change,
 }
 

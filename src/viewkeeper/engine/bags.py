@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import quote
-from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.maps import as_entries, from_entries, hidden
 

@@ -26,15 +26,15 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import quote, type_of_arrow
+from viewkeeper.catalog.settings import Limits, Settings
 from viewkeeper.engine import functions_on_sail
-from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.engine.arrow_transfer import fetched, local_frame, spark_struct
+from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.java import has_java
 from viewkeeper.engine.literals import cut_expression, distinct_column, literal_filter
-from viewkeeper.engine.local import fetched, local_frame, spark_struct
 from viewkeeper.engine.problems import lacks_function, translate
 from viewkeeper.engine.running import Statement, statement
 from viewkeeper.engine.servers import DEBUGGING, local_server
-from viewkeeper.engine.settings import Limits, Settings
 from viewkeeper.errors import EngineError, SessionLost, ViewkeeperError
 
 Frame: TypeAlias = Any

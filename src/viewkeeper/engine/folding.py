@@ -25,7 +25,7 @@ from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
-from viewkeeper.engine.columns import parsed
+from viewkeeper.engine.connect_columns import parsed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import TypeMismatch

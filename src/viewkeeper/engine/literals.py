@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type, quote
-from viewkeeper.engine.columns import balanced, typed
+from viewkeeper.engine.connect_columns import balanced, typed
 
 FEW = 20
 """Engines prune by lists of literals up to about this length."""

@@ -19,7 +19,7 @@ from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
-from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.engine.lowered import (
     Binding,
@@ -32,7 +32,7 @@ from viewkeeper.engine.lowered import (
     meet,
     spread,
 )
-from viewkeeper.engine.texts import (
+from viewkeeper.engine.operator_texts import (
     ROWS_SO_FAR,
     call_text,
     condition_text,

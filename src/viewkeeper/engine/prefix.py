@@ -21,11 +21,11 @@ from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.bags import grouped_sums
-from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.engine.texts import ROWS_SO_FAR, whole_row, window_text
+from viewkeeper.engine.operator_texts import ROWS_SO_FAR, whole_row, window_text
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers, text
 from viewkeeper.algebra.types import Type
 from viewkeeper.delta.exists import asks_for_any_row
-from viewkeeper.plan.values import by_values, follows_values
+from viewkeeper.plan.counted_values import by_values, follows_values
 
 SLACK = 50
 """A prefix keeps at least so many rows, and up to twice as many as are asked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import title
 from viewkeeper.delta.exists import asks_for_any_row
-from viewkeeper.plan.values import follows_values
+from viewkeeper.plan.counted_values import follows_values
 
 
 def unbound(node: n.Node) -> list[tuple[str, str]]:

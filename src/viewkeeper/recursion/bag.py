@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Rule
 from viewkeeper.algebra.rows import row_tuples
-from viewkeeper.algebra.rules import Literal, Rule
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.lowered import Lowered
@@ -22,7 +22,7 @@ from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import body
 from viewkeeper.recursion.endless import Rounds, growth_of
 from viewkeeper.recursion.evaluation import outside_of
-from viewkeeper.recursion.rows import Workspace, renamed
+from viewkeeper.recursion.row_sets import Workspace, renamed
 
 
 def evaluate_bag(space: Workspace, node: n.Fixpoint) -> list[Lowered]:

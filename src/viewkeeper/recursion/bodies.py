@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column, conjunction, text
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 
 Source = Callable[[int, Literal], n.Node]
 """Gives the rows of a literal, under its attributes. The number is its place in the body."""

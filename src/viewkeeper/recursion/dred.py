@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Numbers
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import made_equal, numbers_beside
 from viewkeeper.recursion.evaluation import Evaluation
 from viewkeeper.recursion.maintenance import Maintenance
-from viewkeeper.recursion.rows import Growing, Rows
+from viewkeeper.recursion.row_sets import Growing, Rows
 from viewkeeper.recursion.steps import Step
 
 

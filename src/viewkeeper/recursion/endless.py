@@ -20,11 +20,11 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from viewkeeper.algebra.datalog_rules import Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Expression
-from viewkeeper.algebra.rules import Predicate, Rule
+from viewkeeper.catalog.settings import Limits
 from viewkeeper.engine.problems import Endless
 from viewkeeper.engine.running import check_stopped
-from viewkeeper.engine.settings import Limits
 
 FIRST = 4
 """Rounds before keys are looked at: most recursions have ended by then."""

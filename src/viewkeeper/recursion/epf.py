@@ -13,11 +13,11 @@ too far, from as many bound columns as possible (see questions).
 
 from __future__ import annotations
 
-from viewkeeper.recursion.change import Filtration
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
+from viewkeeper.recursion.net import Filtration
 from viewkeeper.recursion.rewriting import questions
-from viewkeeper.recursion.rows import Growing, Rows
+from viewkeeper.recursion.row_sets import Growing, Rows
 from viewkeeper.recursion.steps import Step
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.endless import Rounds, growth_of
-from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed
+from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed
 from viewkeeper.recursion.steps import Joins, Step
 
 Outside = Callable[[Lowering, Literal], n.Node]

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, column
 from viewkeeper.algebra.rows import filter_rows, row_tuples
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowered import distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.evaluation import Evaluation, Outside
 from viewkeeper.recursion.rewriting import Bound, Rewriting, adorned, calls_of
-from viewkeeper.recursion.rows import Rows, Workspace
+from viewkeeper.recursion.row_sets import Rows, Workspace
 
 
 class Magic(Rewriting):

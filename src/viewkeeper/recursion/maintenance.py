@@ -16,16 +16,16 @@ from dataclasses import replace
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Rule
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.rows import filter_rows
-from viewkeeper.algebra.rules import Literal, Rule
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.running import check_stopped
-from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Trace
 from viewkeeper.recursion.endless import Rounds, growth_of
 from viewkeeper.recursion.evaluation import Outside, outside_in
-from viewkeeper.recursion.rows import Growing, Rows, Workspace, renamed, rest_of
+from viewkeeper.recursion.net import ADDED, REMOVED, Net, Outer, Trace
+from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed, rest_of
 from viewkeeper.recursion.steps import Joins, Moved, Step
 
 Recursive = Callable[[Lowering, Literal], n.Node]

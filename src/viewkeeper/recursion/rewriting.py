@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.recursion.bodies import made_equal, numbers_beside
-from viewkeeper.recursion.rows import all_equal
+from viewkeeper.recursion.row_sets import all_equal
 
 SMALL_ROWS = 1_000_000
 """So many rows are read at once, whichever of them are wanted."""

@@ -21,13 +21,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import made_equal
-from viewkeeper.recursion.change import ADDED, REMOVED, Net, Outer, Trace
 from viewkeeper.recursion.evaluation import outside_in
 from viewkeeper.recursion.magic import Magic
-from viewkeeper.recursion.rows import Growing, Workspace
+from viewkeeper.recursion.net import ADDED, REMOVED, Net, Outer, Trace
+from viewkeeper.recursion.row_sets import Growing, Workspace
 
 
 class Rederivation:

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import row_tuples
-from viewkeeper.algebra.rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowered import Binding
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import body
-from viewkeeper.recursion.rows import Growing, Rows, Tuples, Workspace, is_plain
+from viewkeeper.recursion.row_sets import Growing, Rows, Tuples, Workspace, is_plain
 
 FEW = 20_000
 """So many rows at most are joined on the driver, and come out of it."""

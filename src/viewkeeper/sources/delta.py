@@ -17,8 +17,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from viewkeeper.errors import StorageError, TypeMismatch
+from viewkeeper.log.object_storage import ObjectStorage
 from viewkeeper.sources.files import SourceFile
-from viewkeeper.store.object_storage import ObjectStorage
 
 _READ = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """Features of Delta that change nothing about which rows a file holds."""

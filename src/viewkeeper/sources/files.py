@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.errors import NotFound, StorageError, TypeMismatch
-from viewkeeper.store.object_storage import ObjectStorage
+from viewkeeper.log.object_storage import ObjectStorage
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """How the names of files of each format end; a compressed text file has one of `_CODECS` after it."""

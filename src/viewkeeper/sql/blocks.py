@@ -23,7 +23,7 @@ from viewkeeper.sql.grouping import Grouping, GroupingSets, groupings_in, read_g
 from viewkeeper.sql.limits import is_all, limit_of, offset_of, ordinal
 from viewkeeper.sql.placing import Placing
 from viewkeeper.sql.scopes import Scope
-from viewkeeper.sql.selecting import Item, Selecting
+from viewkeeper.sql.select_list import Item, Selecting
 from viewkeeper.sql.sources import Sources
 from viewkeeper.sql.subqueries import substituted
 from viewkeeper.sql.window_frames import direction

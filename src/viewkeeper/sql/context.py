@@ -14,8 +14,8 @@ from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import EngineError, NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.dialect import place_in, render
 from viewkeeper.sql.equations import Equation
+from viewkeeper.sql.fallible import may_raise
 from viewkeeper.sql.operators import WrittenOut
-from viewkeeper.sql.raising import may_raise
 
 
 class Typer(Protocol):

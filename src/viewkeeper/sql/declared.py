@@ -18,7 +18,7 @@ from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import TypeMismatch
 from viewkeeper.sql.dialect import render
 from viewkeeper.sql.functions import GENERATORS
-from viewkeeper.sql.references import parse_expression
+from viewkeeper.sql.table_references import parse_expression
 
 UNKNOWN = "string"
 """The type of what sqlglot knows none for."""

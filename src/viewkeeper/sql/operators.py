@@ -20,8 +20,8 @@ from viewkeeper.sql import checked
 from viewkeeper.sql.coercion import VOID, Operation, common_type_of, operation
 from viewkeeper.sql.conditions import put_together, unwrapped
 from viewkeeper.sql.dialect import COMPARISONS, literal_suffix
+from viewkeeper.sql.fallible import may_raise
 from viewkeeper.sql.lambdas import variables_of
-from viewkeeper.sql.raising import may_raise
 from viewkeeper.sql.sail_agreement import NARROW
 from viewkeeper.sql.sail_calls import Translating, check, is_concerned
 from viewkeeper.sql.sail_rewrites import rewritten

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from viewkeeper.algebra.durations import seconds
 from viewkeeper.errors import SqlError
-from viewkeeper.spans import seconds
 from viewkeeper.sql.tokens import Cursor
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from viewkeeper.algebra.schema import Column, ForeignKey, Key, Schema, make_schema
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.sql.references import place_of_name
+from viewkeeper.sql.table_references import place_of_name
 from viewkeeper.sql.tokens import Cursor
 
 

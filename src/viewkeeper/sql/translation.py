@@ -21,7 +21,7 @@ from viewkeeper.sql.dialect import Verbatim
 from viewkeeper.sql.free import copied
 from viewkeeper.sql.limits import limit_of, offset_of, order_by_output
 from viewkeeper.sql.prune import simplified
-from viewkeeper.sql.recursive import Recursion
+from viewkeeper.sql.recursive_queries import Recursion
 from viewkeeper.sql.scopes import Scope
 
 Expected = Sequence[Type | None]

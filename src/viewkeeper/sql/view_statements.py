@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from viewkeeper.algebra.durations import seconds
 from viewkeeper.errors import Place, SqlError
-from viewkeeper.spans import seconds
 from viewkeeper.sql.tokens import Cursor
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")

@@ -1,4 +1,1 @@
-"""Storage: Parquet files of signed rows, named by one exclusive ledger.
-
-storage (bytes, durable) -> ledger (entries, state) -> batch (files and bounds) -> scan (reading) -> compaction, vacuum
-"""
+"""Parquet files of signed rows: writing batches, picking files by bounds, scans, compaction."""

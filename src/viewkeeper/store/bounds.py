@@ -1,17 +1,14 @@
-"""Exact typed bounds of a file's columns, and picking the files that may hold some keys or ranges.
+"""Measuring the bounds of a file's columns, and picking the files that may hold some keys or ranges.
 
-A bound is sound: a stored value is never outside it. Values are compared as plain Python values (dates as days,
-timestamps as microseconds), which order as Spark orders them; NULL and NaN are counted, not ordered. Long strings
-are cut, the upper one rounded up. A column without a bound may contain anything.
+Values are compared as plain Python values (dates as days, timestamps as microseconds), which order as Spark orders
+them. Long strings are cut, the upper one rounded up.
 """
 
 from __future__ import annotations
 
 import bisect
-import decimal
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ import pyarrow.compute as pc
 from viewkeeper.algebra.rows import NAN, comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
+from viewkeeper.catalog.column_bounds import Bound
 
 CUT = 48
 """How many letters or bytes of a long value a bound keeps."""
@@ -30,36 +28,6 @@ MANY = 64
 
 FIRST_ONLY = 5_000
 """Of more keys than this only the first column is used to pick files."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What a column of a file can hold. `low` and `high` are None when it holds no ordinary value."""
-
-    low: Any
-    high: Any
-    nulls: int
-    nans: int = 0
-
-    def may_hold(self, value: Any) -> bool:
-        """Whether the column may hold a value (None is NULL, NAN is NaN)."""
-        if value is None:
-            return self.nulls > 0
-        if value == NAN:
-            return self.nans > 0
-        return self.low is not None and self.low <= value <= self.high
-
-    def may_share(self, other: Bound) -> bool:
-        """Whether the two columns may have a value in common."""
-        if (self.nulls and other.nulls) or (self.nans and other.nans):
-            return True
-        return other.low is not None and self.may_overlap(other.low, other.high)
-
-    def may_overlap(self, low: Any, high: Any) -> bool:
-        """Whether an ordinary value of the column may lie in a closed range; None is open."""
-        if self.low is None:
-            return False
-        return (low is None or self.high >= low) and (high is None or self.low <= high)
 
 
 def measure(table: pa.Table, schema: Schema) -> dict[str, Bound]:
@@ -116,47 +84,6 @@ def _cut_high(value: Any) -> Any:
             following = ord(value[length - 1]) + 1
             return value[: length - 1] + chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)
     return None
-
-
-# the ledger's spelling --------------------------------------------------------------------------
-
-
-def encode(bounds: Mapping[str, Bound], schema: Schema) -> dict[str, list[Any]]:
-    """Bounds as JSON: [low, high, nulls, nans] per column."""
-    out: dict[str, list[Any]] = {}
-    for name, bound in bounds.items():
-        kind = schema.column(name).type
-        out[name] = [_encode(bound.low, kind), _encode(bound.high, kind), bound.nulls, bound.nans]
-    return out
-
-
-def decode(body: Mapping[str, Sequence[Any]], schema: Schema) -> dict[str, Bound]:
-    """The inverse of encode."""
-    out: dict[str, Bound] = {}
-    for name, (low, high, nulls, nans) in body.items():
-        kind = schema.column(name).type
-        out[name] = Bound(_decode(low, kind), _decode(high, kind), nulls, nans)
-    return out
-
-
-def _encode(value: Any, kind: Type) -> Any:
-    if value is None:
-        return None
-    if kind.name == "binary":
-        return bytes(value).hex()
-    if kind.name == "decimal":
-        return str(value)
-    return repr(float(value)) if kind.is_float else value
-
-
-def _decode(value: Any, kind: Type) -> Any:
-    if value is None:
-        return None
-    if kind.name == "binary":
-        return bytes.fromhex(value)
-    if kind.name == "decimal":
-        return decimal.Decimal(value)
-    return float(value) if kind.is_float else value
 
 
 # picking ----------------------------------------------------------------------------------------

@@ -19,14 +19,16 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
+from viewkeeper.catalog.state import DataFile, Relation
 from viewkeeper.engine.bags import grouped
-from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
-from viewkeeper.store.batch import FILE_ROWS, STORED, read_files, stored_frame
-from viewkeeper.store.faults import point
-from viewkeeper.store.state import DataFile, Relation
-from viewkeeper.store.storage import now
-from viewkeeper.store.store import LOCK, Store
+from viewkeeper.log.failpoints import point
+from viewkeeper.log.open_log import LOCK
+from viewkeeper.log.storage import now
+from viewkeeper.store.batches import FILE_ROWS, STORED, stored_frame
+from viewkeeper.store.file_reading import read_files
+from viewkeeper.store.store import Store
 
 FAN = 12
 """So many files of about the same size are merged into one."""

@@ -1,4 +1,4 @@
-"""An open store: the ledger's newest state, this handle's lease, and what is in use here."""
+"""An open store: the log, the engine that reads and writes its files, scratch files, and functions of the user's."""
 
 from __future__ import annotations
 
@@ -6,61 +6,38 @@ import copy
 import os
 import re
 import shutil
-import sys
 import tempfile
 import threading
 import uuid
-import weakref
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from viewkeeper.catalog.declared_functions import Function, calls, users_of
+from viewkeeper.catalog.state import Relation, State
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.python_functions import load_function, sent_by_place
-from viewkeeper.engine.settings import Settings
-from viewkeeper.errors import NotFound, StorageError, ViewkeeperError
-from viewkeeper.store.batch import BatchWriter
-from viewkeeper.store.functions import Function, calls, users_of
-from viewkeeper.store.lease import Lease, lease_of
-from viewkeeper.store.ledger import Ledger
-from viewkeeper.store.small import SmallFiles
-from viewkeeper.store.state import DataFile, Relation, State
-from viewkeeper.store.storage import LocalStorage, Storage, explain
-
-LOCK = "ledger/.lock"
-
-_warned: set[str] = set()
+from viewkeeper.errors import NotFound, ViewkeeperError
+from viewkeeper.log.open_log import OpenLog
+from viewkeeper.log.storage import Storage, explain
+from viewkeeper.store.batches import BatchWriter
+from viewkeeper.store.small_files import SmallFiles
 
 
-class Held:
-    """Something that reads a state's files: they stay as long as it lives."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-
-
-class Store:
-    """What transactions and readers share of one open database."""
+class Store(OpenLog):
+    """What transactions and readers share of one open database: its log, an engine, and what is in use here."""
 
     def __init__(self, storage: Storage, engine: Engine, state: State) -> None:
-        self.storage = storage
+        super().__init__(storage, state)
         self.engine = engine
-        self.ledger = Ledger(storage)
-        self.state = state
-        self.lease = Lease(storage, state.number)
         self.small = SmallFiles(storage)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported because something needed them
-        self._in_use: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._guard = threading.RLock()
         self._scratch = threading.local()
         self._scratch_elsewhere: str | None = None
         engine.put_scratch = self.put_scratch
         engine.supply = self.supply_functions
-        if self.lease.refused:
-            _warn_without_lease(storage.root, self.lease.refused)
 
     def on(self, engine: Engine) -> Store:
         """The same store, read with another engine."""
@@ -72,44 +49,9 @@ class Store:
     def refresh(self) -> State:
         """The newest state."""
         with self._guard:
-            self.state = self.ledger.refresh(self.state)
+            state = super().refresh()
             self._forget_functions()
-            self.lease.advance(self._oldest_in_use())
-            return self.state
-
-    def hold(self) -> Held:
-        """The newest state, whose files stay until what is given here is let go."""
-        with self._guard:
-            held = Held(self.refresh())
-            self._in_use.add(held)
-            return held
-
-    def _oldest_in_use(self) -> int:
-        numbers: list[int] = [user.state.number for user in self._in_use]
-        return min([self.state.number, *numbers])
-
-    def oldest_in_use(self) -> int:
-        """The number of the oldest state that something here may still read."""
-        with self._guard:
-            return self._oldest_in_use()
-
-    def tell_lease(self) -> None:
-        """Writes at once which states are still in use here."""
-        with self._guard:
-            self.lease.advance(self._oldest_in_use(), at_once=True)
-
-    def use(self, user: Any) -> None:
-        """Remembers that an object with a `state` may still read that state's files."""
-        with self._guard:
-            self._in_use.add(user)
-
-    def check_writable(self) -> None:
-        """Raises unless this handle may write: without a lease its files could be swept before they are named."""
-        if self.lease.refused:
-            raise StorageError(
-                f"the database is open for reading only: {self.lease.refused} ({self.storage.root})",
-                hint="make its directory writable, free some space if there is none, and connect again",
-            )
+            return state
 
     # functions of the user's ---------------------------------------------------------------------
 
@@ -166,13 +108,6 @@ class Store:
         """Writes batches of a relation under this handle's lease."""
         self.check_writable()
         return BatchWriter(self.storage, self.engine, relation.id, relation.schema, self.lease)
-
-    def leave(self, paths: Iterable[str]) -> None:
-        """Removes the files of an entry that failed, unless it is there after all, or may still come."""
-        left = set(paths)
-        self.lease.leaves_files = True  # until it is known, also if the ledger cannot be read
-        if self.storage.local and not left & self.refresh().named_files():
-            self.storage.delete(left)
 
     def scratch_path(self, suffix: str = "") -> str:
         """A new path for something that this thread's transaction computes on the way.
@@ -231,67 +166,9 @@ class Store:
             else:
                 self.storage.remove(path)
 
-    def is_revoked(self, state: State, files: Iterable[DataFile]) -> bool:
-        """Whether one of these files may have been swept before a ledger entry named it.
-
-        Asked of the files, not of this handle: they may have been written under a lease that was renewed since.
-        """
-        with self._guard:
-            if self.lease.id in state.revoked:
-                old, self.lease = self.lease, Lease(self.storage, self._oldest_in_use())
-                old.close()
-        return any(lease_of(file.path) in state.revoked for file in files)
-
     def close(self) -> None:
         """Gives the lease back."""
         self.storage.remove(f"scratch/{self.lease.id}")
         if self._scratch_elsewhere is not None:
             shutil.rmtree(self._scratch_elsewhere, ignore_errors=True)
-        self.lease.close()
-
-
-def _warn_without_lease(root: str, why: str) -> None:
-    """Says once that nothing holds the files that are read."""
-    if root in _warned:
-        return
-    _warned.add(root)
-    print(
-        f"viewkeeper: no lease can be written in {root} ({why}), so it is open for reading only, and a vacuum "
-        "by another process may delete files while they are read here",
-        file=sys.stderr,
-    )
-
-
-def find_state(storage: Storage) -> State | None:
-    """The state of the database at a place; None if there is none yet."""
-    if storage.local and os.path.exists(storage.root):
-        _check_directory(storage.root)
-    return Ledger(storage).load()
-
-
-def _check_directory(root: str) -> None:
-    if not os.path.isdir(root):
-        raise StorageError(f"{root} is a file, not a database", hint="give a directory")
-    try:
-        names = os.listdir(root)
-    except OSError as problem:
-        raise explain(problem, f"opening {root}") from problem
-    if names and "ledger" not in names:
-        raise StorageError(
-            f"{root} is not a Viewkeeper database: it has files but no ledger",
-            hint="give an empty or new directory, or the directory of a database",
-        )
-
-
-def create_database(storage: Storage, settings: Settings, keep: float) -> State:
-    """Makes a new database, or opens the one that another process just made."""
-    if isinstance(storage, LocalStorage):
-        try:
-            storage.make_directory(storage.url("ledger"))
-        except OSError as problem:
-            raise explain(problem, f"creating the database {storage.root}") from problem
-    ledger = Ledger(storage)
-    ledger.create(settings, keep)
-    state = ledger.load()
-    assert state is not None
-    return state
+        super().close()

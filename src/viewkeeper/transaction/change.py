@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from viewkeeper.algebra.rows import consolidate, expand, part_with_sign, row_tuples
 from viewkeeper.algebra.schema import WEIGHT, Schema
+from viewkeeper.maintain.report import Report
 
 
 class Change:
@@ -52,24 +53,6 @@ class Change:
         weights = self._rows[WEIGHT].to_pylist()
         plus = sum(weight for weight in weights if weight > 0)
         return f"Change(+{plus}, -{plus - sum(weights)})"
-
-
-@dataclass(frozen=True)
-class Report:
-    """How a relation's part of a commit was done.
-
-    For a view: `strategy` is incremental, full or none; files and rows are those read of the relations it is made of
-    (its own stored contents are not counted), and `read` names them with the state they were read in.
-    """
-
-    strategy: str
-    reason: str
-    rows_changed: int
-    files_read: int
-    files_total: int
-    seconds: float
-    rows_read: int = 0
-    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

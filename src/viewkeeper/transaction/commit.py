@@ -16,22 +16,24 @@ from typing import Any
 
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import EPOCH
+from viewkeeper.catalog.declared_functions import users_of
+from viewkeeper.catalog.definition import AUXILIARY, Definition
+from viewkeeper.catalog.state import DataFile, Relation, State
 from viewkeeper.engine.engine import SMALL
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, ViewkeeperError
-from viewkeeper.store.batch import read_files
+from viewkeeper.log.open_log import LOCK
+from viewkeeper.maintain.propagation import Maintained, has_views, propagate, summed_up
+from viewkeeper.maintain.report import Report
+from viewkeeper.maintain.situation import Pending
 from viewkeeper.store.compaction import compact_tiers
-from viewkeeper.store.definition import AUXILIARY, Definition
-from viewkeeper.store.functions import users_of
-from viewkeeper.store.state import DataFile, Relation, State
-from viewkeeper.store.store import LOCK
-from viewkeeper.transaction.change import Change, Commit, Report
-from viewkeeper.transaction.propagation import Maintained, has_views, propagate, summed_up
-from viewkeeper.transaction.references import check_references, has_references
-from viewkeeper.transaction.transaction import Pending, Read, Transaction
+from viewkeeper.store.file_reading import read_files
+from viewkeeper.transaction.change import Change, Commit
+from viewkeeper.transaction.foreign_keys import check_references, has_references
+from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 
-def commit(tx: Transaction) -> Commit | None:
+def commit(tx: OpenTransaction) -> Commit | None:
     """Commits a transaction; None if it has no net effect."""
     began = time.perf_counter()
     try:
@@ -68,7 +70,7 @@ class _Prepared:
     files: dict[str, list[DataFile]]
 
 
-def _prepare(tx: Transaction) -> _Prepared:
+def _prepare(tx: OpenTransaction) -> _Prepared:
     """Works out the views' changes and writes everything."""
     maintained = tx.store.engine.surviving(lambda: propagate(tx))
     tx.store.engine.surviving(lambda: check_references(tx))
@@ -77,7 +79,7 @@ def _prepare(tx: Transaction) -> _Prepared:
     return _Prepared(maintained, changes, files)
 
 
-def _report(tx: Transaction, prepared: _Prepared, seconds: float) -> dict[str, Report]:
+def _report(tx: OpenTransaction, prepared: _Prepared, seconds: float) -> dict[str, Report]:
     report: dict[str, Report] = {}
     for key, files in prepared.files.items():
         pending = tx.pending[key]
@@ -101,7 +103,7 @@ def _report(tx: Transaction, prepared: _Prepared, seconds: float) -> dict[str, R
     return report
 
 
-def _write(tx: Transaction, touched: list[Pending]) -> dict[str, list[DataFile]]:
+def _write(tx: OpenTransaction, touched: list[Pending]) -> dict[str, list[DataFile]]:
     """Writes what is still on the driver, relations side by side."""
 
     def write(pending: Pending) -> list[DataFile]:
@@ -115,7 +117,7 @@ def _write(tx: Transaction, touched: list[Pending]) -> dict[str, list[DataFile]]
     return dict(zip([p.relation.id for p in touched], side_by_side(write, touched, 8), strict=True))
 
 
-def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
+def _enter(tx: OpenTransaction, prepared: _Prepared) -> tuple[_Prepared, State]:
     """Enters the transaction. If others came in between, views are worked out again on the newest state."""
     store = tx.store
     store.check_writable()
@@ -137,7 +139,7 @@ def _enter(tx: Transaction, prepared: _Prepared) -> tuple[_Prepared, State]:
                 return prepared, after
 
 
-def _entry(tx: Transaction, prepared: _Prepared, epoch: int) -> dict[str, Any]:
+def _entry(tx: OpenTransaction, prepared: _Prepared, epoch: int) -> dict[str, Any]:
     files = prepared.files
     entry: dict[str, Any] = {"kind": "commit", "epoch": epoch}
     if tx.created:
@@ -176,7 +178,7 @@ def _created(relation: Relation) -> dict[str, Any]:
     return body
 
 
-def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> None:
+def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) -> None:
     """Raises Conflict if what the transaction did would come out differently on the newest state."""
     if tx.store.is_revoked(state, files):
         raise Conflict(
@@ -209,7 +211,7 @@ def check_conflicts(tx: Transaction, state: State, files: list[DataFile]) -> Non
     _check_functions(tx, state)
 
 
-def _check_functions(tx: Transaction, state: State) -> None:
+def _check_functions(tx: OpenTransaction, state: State) -> None:
     """Functions that the transaction declares, drops or calls in new views are those that it has seen."""
     made = [relation for relation in tx.alive() if relation.id in tx.created or relation.id in tx.defined]
     for key in {*tx.functions, *tx.state.functions}:
@@ -220,7 +222,7 @@ def _check_functions(tx: Transaction, state: State) -> None:
             raise _conflict(f"another transaction has created or dropped a view that uses the function '{key}'")
 
 
-def _still_there(tx: Transaction, state: State, key: str) -> Relation:
+def _still_there(tx: OpenTransaction, state: State, key: str) -> Relation:
     current = state.relations.get(key)
     if current is None or current.dropped is not None:
         before = tx.state.relations[key]
@@ -232,7 +234,7 @@ def _used(relation: Relation) -> tuple[str, ...]:
     return () if relation.definition is None else (*relation.definition.uses, *relation.definition.hidden)
 
 
-def _check_views(tx: Transaction, state: State, key: str) -> None:
+def _check_views(tx: OpenTransaction, state: State, key: str) -> None:
     """Views over a changed relation must be those whose changes this transaction has worked out."""
     before, after = _views_over(tx.state, key), _views_over(state, key)
     for view in set(before) | set(after):
@@ -258,7 +260,7 @@ def _bare(definition: Definition | None) -> Definition | None:
     return None if definition is None else replace(definition, refreshed=0)
 
 
-def _check_read(tx: Transaction, state: State, read: Read) -> None:
+def _check_read(tx: OpenTransaction, state: State, read: Read) -> None:
     current = _still_there(tx, state, read.relation)
     base = tx.state.epoch
     if max(state.oldest, current.oldest) > base and current.files != tx.state.relations[read.relation].files:

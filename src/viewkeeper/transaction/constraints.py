@@ -17,15 +17,15 @@ from viewkeeper.algebra.rows import row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
-from viewkeeper.engine.columns import listed, parsed
+from viewkeeper.catalog.state import DataFile, Relation
+from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.errors import ConstraintViolation, TypeMismatch
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.scan import Source, pick, signed_frame
-from viewkeeper.store.state import DataFile, Relation
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.store.scans import Source, pick, signed_frame
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
-def check_rows(tx: Transaction, relation: Relation, change: pa.Table) -> None:
+def check_rows(tx: OpenTransaction, relation: Relation, change: pa.Table) -> None:
     """Checks a net change held on the driver. Its deletions are known to exist."""
     plus = pc.greater(change[WEIGHT], 0)
     for column in relation.schema:
@@ -40,7 +40,7 @@ def check_rows(tx: Transaction, relation: Relation, change: pa.Table) -> None:
         _check_key(tx, relation, key, change)
 
 
-def _check_key(tx: Transaction, relation: Relation, key: Key, change: pa.Table) -> None:
+def _check_key(tx: OpenTransaction, relation: Relation, key: Key, change: pa.Table) -> None:
     names = list(key.columns)
     keys = _only_new(change, names)
     if keys is None:
@@ -89,7 +89,7 @@ def _new_keys(relation: Relation, key: Key, change: pa.Table) -> pa.Table:
     return take(change.select(names), [first[row] for row in unknown])
 
 
-def check_files(tx: Transaction, relation: Relation, files: Sequence[DataFile]) -> None:
+def check_files(tx: OpenTransaction, relation: Relation, files: Sequence[DataFile]) -> None:
     """Checks a change that was written as files, with the engine; its deletions are known to exist."""
     engine, storage, schema = tx.store.engine, tx.store.storage, relation.schema
     for column in schema:
@@ -126,7 +126,7 @@ def _check_years(relation: Relation, column: Column, files: Sequence[DataFile]) 
             )
 
 
-def _check_key_of_files(tx: Transaction, relation: Relation, key: Key, files: Sequence[DataFile]) -> None:
+def _check_key_of_files(tx: OpenTransaction, relation: Relation, key: Key, files: Sequence[DataFile]) -> None:
     engine, storage = tx.store.engine, tx.store.storage
     names = [quote(name) for name in key.columns]
     before = signed_frame(engine, storage, tx.scan(relation, ranges=_span(key, files)))

@@ -14,15 +14,15 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type
+from viewkeeper.catalog.state import Relation
 from viewkeeper.engine.engine import SMALL, Frame
 from viewkeeper.engine.problems import UNREADABLE
 from viewkeeper.errors import StorageError
 from viewkeeper.sources.files import unreadable
 from viewkeeper.sources.source import Source, open_source
-from viewkeeper.store.state import Relation
-from viewkeeper.transaction.intake import frame_by_name, signed_expression, store_frame
-from viewkeeper.transaction.rowwise import SIGNED, apply_rows, change_by_frame
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.transaction.ingest import frame_by_name, signed_expression, store_frame
+from viewkeeper.transaction.open_transaction import OpenTransaction
+from viewkeeper.transaction.row_changes import SIGNED, apply_rows, change_by_frame
 
 FILE_ROWS = 500_000
 """Rows of a scratch file, which are held on the driver until it is written."""
@@ -34,13 +34,13 @@ _GLOB = set("*?[]{}\\")
 """Engines take a path with one of these for a pattern."""
 
 
-def schema_of_file(tx: Transaction, path: str, form: str | None, options: Mapping[str, str]) -> Schema:
+def schema_of_file(tx: OpenTransaction, path: str, form: str | None, options: Mapping[str, str]) -> Schema:
     """The schema of a new table that can take a file: its columns, no keys."""
     source = open_source(path, form, options, tx.store.engine.storage)
     return make_schema([Column(name, parse_type(kind)) for name, kind in source.columns(tx.zone)], [])
 
 
-def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:
+def load_file(tx: OpenTransaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:
     """Loads a Parquet, CSV or JSON file, a directory of them, or a Delta table; gives the number of rows."""
     engine = tx.store.engine
     source = open_source(path, form, options, engine.storage)
@@ -60,7 +60,7 @@ def load_file(tx: Transaction, relation: Relation, path: str, form: str | None, 
         raise
 
 
-def _by_engine(tx: Transaction, source: Source) -> Frame | None:
+def _by_engine(tx: OpenTransaction, source: Source) -> Frame | None:
     """A frame over files that the engine reads as they are; None if the driver has to."""
     files = source.plain_files()
     if not files or any(_GLOB & set(file.path) for file in files):
@@ -71,7 +71,7 @@ def _by_engine(tx: Transaction, source: Source) -> Frame | None:
     return tx.store.engine.outside([os.path.abspath(file.path) if local else file.path for file in files])
 
 
-def _by_driver(tx: Transaction, relation: Relation, source: Source) -> int:
+def _by_driver(tx: OpenTransaction, relation: Relation, source: Source) -> int:
     """Loads batches that the driver reads: all at once if they are few, else through scratch files."""
     schema = relation.schema
     chunks = _chunks(canonical(table, schema) for table in source.tables(schema, relation.name, tx.zone))

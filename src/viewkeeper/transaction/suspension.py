@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewkeeper.algebra.types import spelled
+from viewkeeper.catalog.definition import AUXILIARY, TABLE, VIEW
+from viewkeeper.catalog.name_errors import wrong_kind
+from viewkeeper.catalog.state import Relation, State
 from viewkeeper.errors import SqlError
-from viewkeeper.sql import statements as sql
-from viewkeeper.sql.references import find_references, parse_query, place_of_name
-from viewkeeper.store.definition import AUXILIARY, TABLE, VIEW
-from viewkeeper.store.state import Relation, State
-from viewkeeper.transaction.transaction import Transaction, wrong_kind
+from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.table_references import find_references, parse_query, place_of_name
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
-def suspend(tx: Transaction, statement: sql.SuspendView, whole: str) -> None:
+def suspend(tx: OpenTransaction, statement: sql.SuspendView, whole: str) -> None:
     """ALTER MATERIALIZED VIEW name SUSPEND: from this transaction on the view is not maintained."""
     place = place_of_name(statement.name, whole)
     relation = tx.relation(statement.name, place)
@@ -44,13 +45,13 @@ def suspend(tx: Transaction, statement: sql.SuspendView, whole: str) -> None:
     tx.makes_epoch = True
 
 
-def _is_free(tx: Transaction, key: str, view: str) -> bool:
+def _is_free(tx: OpenTransaction, key: str, view: str) -> bool:
     """Whether no other view that is maintained needs an auxiliary relation."""
     users = [user for user in tx.dependents(key) if user.kind != AUXILIARY and user.id != view]
     return all(user.definition is not None and user.definition.suspended for user in users)
 
 
-def refresh(tx: Transaction, statement: sql.Refresh, whole: str) -> None:
+def refresh(tx: OpenTransaction, statement: sql.Refresh, whole: str) -> None:
     """REFRESH: when the transaction commits, a view that is behind takes in the net change since it was last true."""
     place = place_of_name(statement.name, whole)
     relation = tx.relation(statement.name, place)

@@ -20,6 +20,8 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import EPOCH, Schema
 from viewkeeper.algebra.serial import fingerprint
+from viewkeeper.catalog.definition import AUXILIARY, VIEW
+from viewkeeper.catalog.state import DataFile, Relation, State
 from viewkeeper.engine.problems import Endless, depends_on_values
 from viewkeeper.errors import (
     Conflict,
@@ -30,14 +32,12 @@ from viewkeeper.errors import (
     StorageError,
     ViewkeeperError,
 )
-from viewkeeper.store.batch import describe
-from viewkeeper.store.definition import AUXILIARY, VIEW
-from viewkeeper.store.state import DataFile, Relation, State
-from viewkeeper.transaction.failures import complaint_of
-from viewkeeper.transaction.generated import generated
-from viewkeeper.transaction.propagation import maintained_node, net_change, propagate
-from viewkeeper.transaction.reading import OutOfQueries, StateReader
-from viewkeeper.transaction.transaction import Transaction
+from viewkeeper.maintain.failures import complaint_of
+from viewkeeper.maintain.propagation import maintained_node, net_change, propagate
+from viewkeeper.maintain.state_reader import OutOfQueries, StateReader
+from viewkeeper.store.batches import describe
+from viewkeeper.transaction.generated_rows import generated
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 VARIANTS = 3
 """How many sets of generated rows there are."""
@@ -54,7 +54,7 @@ REMEMBERED = 10_000
 """Plans that have passed in this process are not tried again."""
 
 
-def try_definitions(tx: Transaction, place_of: PlaceOf) -> None:
+def try_definitions(tx: OpenTransaction, place_of: PlaceOf) -> None:
     """Tries the views that a statement has defined; NotMaintainable if one cannot be maintained.
 
     `place_of` gives the place of a view in the statement.
@@ -80,7 +80,7 @@ def try_definitions(tx: Transaction, place_of: PlaceOf) -> None:
 class _Trial:
     """Some views with their auxiliary relations, over tables of generated rows."""
 
-    def __init__(self, tx: Transaction, views: Collection[Relation]) -> None:
+    def __init__(self, tx: OpenTransaction, views: Collection[Relation]) -> None:
         self.store = tx.store.on(tx.store.engine.for_few_rows())
         self.base = tx.state
         keys = dict.fromkeys(key for view in views for key in (*_hidden(view), view.id))
@@ -143,7 +143,7 @@ class _Trial:
 
     def _step(self, state: State, changes: dict[str, pa.Table], unfilled: Iterable[str] = ()) -> State:
         """One transaction in the state of the trial; the state after it."""
-        tx = Transaction(self.store, state)
+        tx = OpenTransaction(self.store, state)
         tx.most_queries = MOST_QUERIES
         tx.unfilled |= set(unfilled)
         for key, rows in changes.items():

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from agreement import nasty
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.engine.settings import Settings
+from viewkeeper.catalog.settings import Settings
 from viewkeeper.errors import ViewkeeperError
 
 RAISED = "raised"

@@ -1,0 +1,1 @@
+"""The objects a user holds: database, transaction, table, view."""

@@ -1,0 +1,539 @@
+"""The object a user holds: a database of changing tables, and of views that follow them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from viewkeeper.advice.advice import Analysis, analyse
+from viewkeeper.algebra.durations import seconds
+from viewkeeper.algebra.types import parse_type
+from viewkeeper.api.table import Table
+from viewkeeper.api.transaction import Transaction, each_statement, explained, last
+from viewkeeper.api.view import View
+from viewkeeper.catalog.declared_functions import Function
+from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW
+from viewkeeper.catalog.name_errors import no_such_table
+from viewkeeper.catalog.settings import Limits, Settings
+from viewkeeper.catalog.state import Relation
+from viewkeeper.datalog.questions import question
+from viewkeeper.engine.engine import open_engine
+from viewkeeper.engine.python_functions import load_function
+from viewkeeper.errors import (
+    AlreadyExists,
+    Conflict,
+    EngineError,
+    NotFound,
+    NotMaintainable,
+    Place,
+    SqlError,
+    StorageError,
+    ViewkeeperError,
+)
+from viewkeeper.log import listing
+from viewkeeper.log.open_log import LOCK, create_database, find_state
+from viewkeeper.log.storage import Storage, open_storage
+from viewkeeper.log.vacuuming import GRACE_SECONDS, Vacuumed, vacuum
+from viewkeeper.query.frames import select_frame_at
+from viewkeeper.query.known_relations import known_relations
+from viewkeeper.query.result import Result
+from viewkeeper.query.verification import Certificate, certificate_rows, verify
+from viewkeeper.sql import parsed_statements as syntax
+from viewkeeper.sql.tokens import Statement
+from viewkeeper.statements.explain_statement import explain_select
+from viewkeeper.statements.explain_view import explain
+from viewkeeper.store.compaction import Compacted, compact_relation
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.suspension import remarks_on_query, stale_remarks
+
+T = TypeVar("T")
+
+KEEP = "7 days"
+RETRIES = 20
+
+
+def connect(
+    path: str | os.PathLike[str],
+    engine: object = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+    keep: str = KEEP,
+    durability: str = "full",
+    time_zone: str = "UTC",
+    statement_timeout: str | float | None = None,
+    max_rounds: int | None = None,
+    max_rows: int | None = None,
+) -> Database:
+    """Opens the database at a directory or object-store URL; creates it if it is not there.
+
+    `engine`: "spark" (default; or $VIEWKEEPER_ENGINE), "sail", "sc://host:port" or a SparkSession. `keep`: how much
+    history AS OF and feeds can read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave
+    the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`: how
+    far a recursion may go. SQL's SET gives the last three other values.
+    """
+    if durability not in ("full", "process"):
+        raise StorageError(f"there is no durability '{durability}'", hint="use 'full' or 'process'")
+    options = dict(storage_options or {})
+    conf = dict(spark_conf or {})
+    storage = open_storage(os.fspath(path), options, durability)
+    state = find_state(storage)
+    choice = engine if engine is not None else os.environ.get("VIEWKEEPER_ENGINE") or "spark"
+    opened = open_engine(choice, state.settings if state else None, conf, options)
+    if not opened.is_local:
+        opened.check()
+    if state is None:
+        settings = Settings(engine=opened.kind, time_zone=time_zone)
+        opened.settings = settings
+        state = create_database(storage, settings, seconds(keep))
+    opened.settings = state.settings
+    opened.limits = _limits(statement_timeout, max_rounds, max_rows)
+    if opened.kind != state.settings.engine:
+        print(
+            f"viewkeeper: this database was made with the engine '{state.settings.engine}' and is opened with "
+            f"'{opened.kind}'; the two differ in some details, so run verify",
+            file=sys.stderr,
+        )
+    return Database(storage, Store(storage, opened, state))
+
+
+def _limits(statement_timeout: str | float | None, max_rounds: int | None, max_rows: int | None) -> Limits:
+    limits = Limits()
+    if statement_timeout is not None:
+        limits = limits.with_value("statement_timeout", seconds(statement_timeout))
+    for name, value in (("max_rounds", max_rounds), ("max_rows", max_rows)):
+        if value is not None and value < 1:
+            raise SqlError(f"{name} is a number from 1 on", hint=f"use for instance {name}=100_000")
+        limits = limits.with_value(name, value)
+    return limits
+
+
+class Database:
+    """An open database. Use it in a `with` statement, or call close()."""
+
+    def __init__(self, storage: Storage, store: Store) -> None:
+        self._storage = storage
+        self._open: Store | None = store
+        self._local = threading.local()
+        if not store.engine.is_local and not store.lease.refused:
+            self._probe(store)
+
+    @staticmethod
+    def _probe(store: Store) -> None:
+        """Checks that an engine elsewhere sees the database's files, with a file of one row."""
+        import pyarrow.parquet as pq
+
+        from viewkeeper.algebra.schema import Column, Schema
+
+        path = store.scratch_path(".parquet")
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"probe": pa.array([1], pa.int64())}), sink)
+        store.storage.write(path, sink.getvalue().to_pybytes(), "probe")
+        try:
+            schema = Schema((Column("probe", parse_type("bigint")),))
+            seen = store.engine.collect(store.engine.files([store.storage.url(path)], schema, ""))
+            rows = seen.num_rows
+        except ViewkeeperError as problem:
+            raise EngineError(
+                f"the engine at {store.engine.where} cannot read the database at {store.storage.root}",
+                detail=problem.message,
+                hint="put the database where both this process and the engine can reach it",
+            ) from problem
+        finally:
+            store.storage.delete([path])
+        if rows != 1:
+            raise EngineError(f"the engine at {store.engine.where} does not see the files at {store.storage.root}")
+
+    @property
+    def _store(self) -> Store:
+        if self._open is None:
+            raise StorageError("the database is closed", hint="connect again: viewkeeper.connect(path)")
+        return self._open
+
+    # life ----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Closes the database; a transaction that is still open is rolled back. Closing twice is fine."""
+        if self._open is None:
+            return
+        open_transaction = getattr(self._local, "transaction", None)
+        if open_transaction is not None:
+            open_transaction.rollback()
+        store, self._open = self._open, None
+        store.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        """Where the database is."""
+        return self._storage.root
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch."""
+        return self._store.refresh().epoch
+
+    # SQL -----------------------------------------------------------------------------------------
+
+    def sql(self, text: str, dialect: str = "spark") -> Result:
+        """Runs one or several statements and gives the last result.
+
+        Without BEGIN each statement commits alone; an error names the statement, and earlier ones stand.
+        """
+        if dialect != "spark":
+            raise SqlError(f"the dialect '{dialect}' is not supported", hint="use dialect='spark'")
+        return last(self.script(text))
+
+    def datalog(self, text: str) -> Result:
+        """Takes in a Datalog program in Souffle's syntax, or rules to add (+) and to remove (-), all or nothing.
+
+        Relations of .input are tables, those of .output materialized views, all others virtual views. `remarks` of the
+        result says what looks like a mistake.
+        """
+        current = self._current()
+        return current.datalog(text) if current is not None else self._alone(lambda tx: tx.datalog(text))
+
+    def explain_datalog(self, text: str) -> str:
+        """What would become of the views that a program or a change of rules defines; nothing is kept of it."""
+        return "\n".join(self._tried(lambda tx: tx.datalog(text)))
+
+    def datalog_query(self, text: str) -> Result:
+        """Answers a question in Datalog, such as path(1, X): the different values of its variables.
+
+        A question without variables has one row: whether it holds.
+        """
+        relations = self._store.refresh().alive()
+        schemas = {relation.name: relation.schema for relation in relations if relation.kind != AUXILIARY}
+        return self.sql(question(text, schemas, self._store.known_functions()))
+
+    def script(self, text: str) -> Iterator[Result]:
+        """Runs statements one after the other, each when its result is asked for."""
+        return each_statement(text, self._statement)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a BEGIN of this thread waits for its COMMIT or ROLLBACK."""
+        return self._current() is not None
+
+    def _statement(self, statement: Statement) -> Result:
+        with self._store.engine.running():
+            return self._run(statement)
+
+    def _run(self, statement: Statement) -> Result:
+        parsed = syntax.parse(statement)
+        match parsed:
+            case syntax.Control():
+                return self._control(parsed, statement)
+            case syntax.Show():
+                return self._show(parsed)
+            case syntax.Set():
+                engine = self._store.engine
+                engine.limits = engine.limits.with_value(parsed.name, parsed.value)
+                return Result()
+            case syntax.Describe():
+                return self._describe(self._find(parsed.name))
+            case syntax.Explain():
+                return self._explain(parsed, statement.alone)
+            case syntax.Analyze():
+                return explained(str(self.analyze(parsed.query, statement.alone)).splitlines())
+            case syntax.Verify():
+                certificate = self.verify(parsed.name, engine=parsed.engine)
+                return Result(table=certificate_rows(certificate), remarks=certificate.remarks)
+            case syntax.Select():
+                current = self._current()
+                if current is not None and parsed.epoch is None:
+                    return current.select(parsed.query, statement.alone)
+                return self._select(parsed, statement.alone)
+            case _:
+                current = self._current()
+                if current is not None:
+                    return current.run(parsed, statement.alone)
+                return self._alone(lambda tx: tx.run(parsed, statement.alone))
+
+    def _current(self) -> Transaction | None:
+        current: Transaction | None = getattr(self._local, "transaction", None)
+        return current
+
+    def _control(self, control: syntax.Control, statement: Statement) -> Result:
+        current = self._current()
+        place = Place.at(statement.text, statement.start, len(control.word))
+        if control.word == "BEGIN":
+            if current is not None:
+                raise SqlError("a transaction is already open", place=place, hint="COMMIT or ROLLBACK it first")
+            self._local.transaction = Transaction(self)
+            return Result()
+        if current is None:
+            raise SqlError(f"there is no open transaction to {control.word}", place=place, hint="BEGIN one first")
+        self._local.transaction = None
+        if control.word == "ROLLBACK":
+            current.rollback()
+            return Result()
+        return Result(commit=current.commit())
+
+    def _select(self, parsed: syntax.Select, text: str) -> Result:
+        store = self._store
+        held = store.hold()
+        state = held.state
+        if parsed.epoch is not None:
+            state.check_epoch(parsed.epoch)
+        epoch = state.epoch if parsed.epoch is None else parsed.epoch
+
+        def frame() -> Any:
+            return select_frame_at(store, state, epoch, parsed.query, text)
+
+        made = store.engine.surviving(frame)
+        remarks = remarks_on_query(state, epoch, parsed.query, text)
+        result = Result(frame=made, engine=store.engine, state=state, text=text, again=frame, remarks=remarks)
+        store.use(result)
+        return result
+
+    def _describe(self, relation: Relation) -> Result:
+        state = self._store.refresh()
+        return Result(table=listing.describe(relation), remarks=stale_remarks(state, [relation], state.epoch))
+
+    def _show(self, show: syntax.Show) -> Result:
+        if show.what == "COMMITS":
+            return Result(table=listing.show_commits(self.history()))
+        state = self._store.refresh()
+        if show.what == "TABLES":
+            return Result(table=listing.show_tables(state))
+        if show.what == "FUNCTIONS":
+            return Result(table=listing.show_functions(state, self._store.known_functions()))
+        stale = [relation for relation in state.alive() if relation.kind == MATERIALIZED]
+        return Result(table=listing.show_views(state), remarks=stale_remarks(state, stale, state.epoch))
+
+    def _explain(self, explain: syntax.Explain, text: str) -> Result:
+        """EXPLAIN: one row per line."""
+        match explain.statement:
+            case None:
+                assert explain.name is not None
+                lines = self.explain(explain.name).splitlines()
+            case syntax.Select():
+                lines = explain_select(self._store, explain.statement, text)
+            case syntax.AlterView() | syntax.CreateView() as redefinition:
+                lines = self._tried(lambda tx: tx.run(redefinition, text))
+            case _:
+                lines = (self._current() or Transaction(self)).explain(explain.statement, text)
+        return explained(lines)
+
+    def analyze(self, query: str, text: str | None = None) -> Analysis:
+        """What can be said of a view before it is created: keys, duplicates, and what keeping it true would take.
+
+        `text` is what the query was cut from, for the places in it.
+        """
+        return analyse("the view", query, text or query, known_relations(self._store.refresh()))
+
+    def _tried(self, define: Callable[[Transaction], Result]) -> list[str]:
+        """What would become of the views that something defines; nothing is kept of it."""
+        tx = Transaction(self)
+        try:
+            define(tx)
+            return tx.definitions()
+        finally:
+            tx.rollback()
+
+    # transactions --------------------------------------------------------------------------------
+
+    def transaction(self) -> Transaction:
+        """A transaction: commits at the end of a `with` block, rolls back on an exception."""
+        return Transaction(self)
+
+    def _alone(self, action: Callable[[Transaction], Result]) -> Result:
+        """Runs a statement as its own transaction, again if another one came in between."""
+
+        def attempt() -> Result:
+            tx = Transaction(self)
+            try:
+                result = action(tx)
+                result.commit = tx.commit()
+            except BaseException:
+                tx.rollback()
+                raise
+            return result
+
+        with self._store.engine.running():
+            return self._retried(attempt)
+
+    def _retried(self, attempt: Callable[[], Result]) -> Result:
+        for tried in range(RETRIES):
+            try:
+                if tried == 0:
+                    return attempt()
+                with self._storage.lock(LOCK):
+                    return attempt()
+            except Conflict:
+                if tried == RETRIES - 1:
+                    raise
+        raise Conflict("the statement found no gap between other transactions")
+
+    # relations -----------------------------------------------------------------------------------
+
+    def table(self, name: str) -> Table:
+        """A table by name."""
+        relation = self._find(name)
+        if relation.kind != TABLE:
+            raise NotFound(f"{relation.name} is a {relation.kind_words}, not a table", hint=f"use db.view({name!r})")
+        return Table(self, name)
+
+    def view(self, name: str) -> View:
+        """A view by name, virtual or materialized."""
+        relation = self._find(name, "view")
+        if relation.kind == TABLE:
+            raise NotFound(f"{relation.name} is a table, not a view", hint=f"use db.table({name!r})")
+        return View(self, name)
+
+    def _find(self, name: str, what: str = "table") -> Relation:
+        state = self._store.refresh()
+        found = state.find(name)
+        if found is None:
+            wanted = [relation.name for relation in state.alive() if relation.kind in (VIEW, MATERIALIZED)]
+            raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
+        return found
+
+    @contextlib.contextmanager
+    def progress(self, tell: Callable[[str, int, int], None]) -> Iterator[None]:
+        """While this lasts, `tell(names, done, total)` is called for each level of views that a commit works on."""
+        store, before = self._store, self._store.progress
+        store.progress = tell
+        try:
+            yield
+        finally:
+            store.progress = before
+
+    def function(
+        self, name: str, function: Callable[..., Any] | str, returns: str, *, deterministic: bool = True
+    ) -> None:
+        """Declares a Python function (or one over pandas Series) for queries, views and rules.
+
+        Given by its place, "package.module:name", the database remembers it, and every process that maintains a view
+        which uses it imports it then. A function object is known to this database object alone: a process that does
+        not have it cannot change the tables of such a view.
+        """
+        if not name.isidentifier():
+            raise SqlError(f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
+        if not deterministic:
+            raise NotMaintainable(
+                f"the function {name} is not deterministic, so no view that uses it could be kept true",
+                hint="compute its value when a row is inserted, and store it in a column",
+            )
+        kind = parse_type(returns).ddl
+        if isinstance(function, str):
+            self._declare_by_place(Function(name, function, kind))
+            return
+        there = self._store.refresh().functions.get(name.lower())
+        if there is not None:
+            raise AlreadyExists(
+                f"the database knows the function {there.name} as {there.target}",
+                hint=f"DROP FUNCTION {there.name}, or use another name",
+            )
+        self._store.engine.declare(name, function, kind)
+
+    def _declare_by_place(self, function: Function) -> None:
+        """Enters a function in the ledger, and has it here."""
+        load_function(function.target)
+        current = self._current()
+        if current is not None:
+            current.declare_function(function)
+        else:
+            self._alone(lambda tx: Result(count=int(tx.declare_function(function))))
+            self._store.engine.forget_function(function.name)
+            self._store.bring_function(function.name.lower())
+
+    def _check_view(self, name: str) -> None:
+        relation = self._find(name, "view")
+        if relation.kind == TABLE:
+            raise NotFound(f"{relation.name} is a table, not a view", hint="SHOW VIEWS lists the views")
+
+    def explain(self, name: str, format: str = "text") -> str:
+        """How a view is kept true: what is stored, and what a change of each table leads to; or the same as JSON."""
+        if format not in ("text", "json"):
+            raise SqlError(f"there is no format '{format}' of an explanation", hint="use format='text' or 'json'")
+        self._check_view(name)
+        store = self._store
+        held = store.hold()
+        return store.engine.surviving(lambda: explain(store, held.state, name, format))
+
+    def verify(self, name: str | None = None, *, engine: str | None = None) -> Certificate:
+        """Computes a view (or every materialized view) anew and compares it with what is stored.
+
+        `engine`: "spark", "sail" or "sc://host:port" recomputes it there, as a second opinion: what the own engine gets
+        wrong in the view and in the recompute alike shows only so.
+        """
+        store = self._store
+        held = store.hold()
+        if name is not None:
+            self._check_view(name)
+            names = [name]
+        else:
+            names = sorted(relation.name for relation in held.state.alive() if relation.kind == MATERIALIZED)
+        return store.engine.surviving(lambda: verify(store, held.state, names, engine))
+
+    def load(
+        self,
+        table: str,
+        path: str,
+        *,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        create: bool = False,
+    ) -> Result:
+        """Loads a Parquet, CSV or JSON file into a table, as one transaction.
+
+        With `create` a table that is not there is made with the columns of the file.
+        """
+        return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options, create=create)))
+
+    def ls(self, *, hidden: bool = False) -> list[dict[str, Any]]:
+        """The relations: name, kind, columns, files, stored_rows (signed rows stored), bytes, options and stale_since.
+
+        `stale_since` is the epoch since which a view is suspended, None for all others. Auxiliary relations, which
+        views keep for their own use, are listed if `hidden`.
+        """
+        return listing.listing(self._store.refresh(), hidden=hidden)
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits, newest first: epoch, time, and what was created, dropped and changed."""
+        store = self._store
+        return listing.history(store.ledger, store.refresh(), limit)
+
+    # upkeep --------------------------------------------------------------------------------------
+
+    def compact(self, name: str | None = None) -> list[Compacted]:
+        """Rewrites tables into fewer, key-sorted files. Changes no contents and makes no epoch."""
+        store = self._store
+        state = store.refresh()
+        wanted = state.alive()
+        if name is not None:
+            relation = state.find(name)
+            if relation is None:
+                raise no_such_table(name, state.names(), None)
+            wanted = [relation]
+        done = []
+        for relation in wanted:
+            held = store.hold()  # the files stay while they are merged, whoever else replaces them
+            current = held.state.relations.get(relation.id)
+            if current is None:
+                continue
+            result = store.engine.surviving(functools.partial(compact_relation, store, current))
+            if result is not None:
+                done.append(result)
+        return done
+
+    def vacuum(self, grace: str | float = GRACE_SECONDS) -> Vacuumed:
+        """Deletes files that nothing needs any more: replaced or left behind longer than `grace` ago."""
+        return vacuum(self._store, seconds(grace))

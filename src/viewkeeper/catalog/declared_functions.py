@@ -1,0 +1,53 @@
+"""Python functions that a database knows by where they are, and which views use which function."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from viewkeeper.catalog.definition import AUXILIARY, Definition
+
+if TYPE_CHECKING:
+    from viewkeeper.catalog.state import Relation
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function declared by its place, such as "package.module:name", and the type that it returns."""
+
+    name: str
+    target: str
+    returns: str
+
+    def to_json(self) -> dict[str, Any]:
+        """For the ledger."""
+        return {"name": self.name, "target": self.target, "returns": self.returns}
+
+    @staticmethod
+    def from_json(body: Mapping[str, Any]) -> Function:
+        """The inverse of to_json."""
+        return Function(body["name"], body["target"], body["returns"])
+
+
+def calls(definition: Definition, name: str) -> bool:
+    """Whether a view's query calls the function of a name."""
+    return _calls(json.dumps([definition.query, definition.stored]), name)
+
+
+def _calls(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}`?\s*\(", text, re.IGNORECASE) is not None
+
+
+def users_of(relations: Iterable[Relation], name: str) -> list[str]:
+    """The names of the views that call a function, in order."""
+    views = (relation for relation in relations if relation.definition is not None and relation.kind != AUXILIARY)
+    return sorted(view.name for view in views if view.definition is not None and calls(view.definition, name))
+
+
+def applied(functions: Mapping[str, Function], changes: Mapping[str, Any]) -> Mapping[str, Function]:
+    """Functions after some were declared, and others (None) dropped; keys are names in lower case."""
+    kept = {key: function for key, function in functions.items() if key not in changes}
+    return kept | {key: Function.from_json(body) for key, body in changes.items() if body is not None}

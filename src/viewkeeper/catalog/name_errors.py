@@ -1,0 +1,44 @@
+"""Errors about names of relations: taken, missing, or of another kind, each with what to type instead."""
+
+from __future__ import annotations
+
+import difflib
+
+from viewkeeper.algebra.types import spelled
+from viewkeeper.catalog.definition import KIND_WORDS, TABLE
+from viewkeeper.catalog.state import Relation
+from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, ViewkeeperError
+
+
+def already_exists(there: Relation, name: str, wanted: str) -> AlreadyExists:
+    """The error for a name that is taken: by what, and what to type instead."""
+    kind, new = there.kind_words, KIND_WORDS[wanted].upper()
+    again = ""
+    if there.kind == wanted:
+        again = (
+            f", or CREATE {new} IF NOT EXISTS" if wanted == TABLE else f", or CREATE OR REPLACE {new} {spelled(name)}"
+        )
+    hint = f"DROP {kind.upper()} {spelled(name)}{again}"
+    return AlreadyExists(f"there is already a {kind} named '{name}'", hint=hint)
+
+
+def wrong_kind(there: Relation, verb: str, place: Place | None = None) -> SqlError:
+    """The error for a statement such as DROP TABLE that names another kind of relation."""
+    kind = there.kind_words
+    article = "an" if kind[0] in "aeiou" else "a"
+    hint = f"{verb} {kind.upper()} {spelled(there.name)}"
+    if verb == "ALTER":
+        hint = "SHOW VIEWS lists the views" if there.kind == TABLE else f"{hint} AS SELECT ..."
+    return SqlError(f"{there.name} is {article} {kind}", place=place, hint=hint)
+
+
+def no_such_table(name: str, names: list[str], place: Place | None, what: str = "table") -> ViewkeeperError:
+    """NotFound for a table (or a view), with the nearest name."""
+    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
+    if near:
+        hint = f"did you mean '{next(n for n in names if n.lower() == near[0])}'?"
+    else:
+        hint = (
+            f"the {what}s are {', '.join(names)}" if names else f"there are no {what}s yet: CREATE {what.upper()} ..."
+        )
+    return NotFound(f"there is no {what} named '{name}'", place=place, hint=hint)

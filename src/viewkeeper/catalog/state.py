@@ -1,0 +1,422 @@
+"""The state of a database after some ledger entry: an immutable value, folded from entries.
+
+A relation's contents at epoch e are the rows of its files with an epoch up to e. A file that one commit wrote belongs
+to that commit's epoch as a whole (its `_epoch` column is NULL); a merged file holds rows of several epochs, each with
+its number. So one set of files answers every epoch that is still kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.schema import Schema
+from viewkeeper.catalog import column_bounds
+from viewkeeper.catalog.column_bounds import Bound
+from viewkeeper.catalog.declared_functions import Function, applied
+from viewkeeper.catalog.definition import AUXILIARY, KIND_WORDS, TABLE, VIEW, Definition
+from viewkeeper.catalog.settings import Settings
+from viewkeeper.errors import NotFound
+
+MARK_SECONDS = 60.0
+"""Commit times are remembered this finely, or finer when little history is kept."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of signed rows that the ledger names; written before there were checksums, it has none."""
+
+    path: str
+    rows: int
+    size: int
+    low_weight: int
+    high_weight: int
+    bounds: Mapping[str, Bound] = field(hash=False)
+    first_epoch: int = 0
+    last_epoch: int = 0
+    merged: bool = False
+    checksum: str | None = None
+
+    def to_json(self, schema: Schema) -> dict[str, Any]:
+        """For the ledger. A commit's own files get their epoch from the entry."""
+        body: dict[str, Any] = {
+            "path": self.path,
+            "rows": self.rows,
+            "size": self.size,
+            "weights": [self.low_weight, self.high_weight],
+            "bounds": column_bounds.encode(self.bounds, schema),
+        }
+        if self.first_epoch:
+            body["epochs"] = [self.first_epoch, self.last_epoch]
+        if self.merged:
+            body["merged"] = True
+        if self.checksum is not None:
+            body["crc32"] = self.checksum
+        return body
+
+    @staticmethod
+    def from_json(body: dict[str, Any], schema: Schema, epoch: int) -> DataFile:
+        """The inverse of to_json; `epoch` is that of the entry that names the file."""
+        first, last = body.get("epochs", (epoch, epoch))
+        low, high = body["weights"]
+        return DataFile(
+            body["path"],
+            body["rows"],
+            body["size"],
+            low,
+            high,
+            column_bounds.decode(body["bounds"], schema),
+            first,
+            last,
+            body.get("merged", False),
+            body.get("crc32"),
+        )
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation: its definition (a table has none) and its files.
+
+    `former` are the definitions it had before, each with the epoch from which on it was no longer true. Changes up to
+    `oldest` have been folded together: its files say nothing about earlier epochs.
+    """
+
+    id: str
+    name: str
+    schema: Schema
+    created: int
+    dropped: int | None = None
+    files: tuple[DataFile, ...] = ()
+    definition: Definition | None = None
+    former: tuple[tuple[int, Definition], ...] = ()
+    oldest: int = 0
+
+    @property
+    def kind(self) -> str:
+        """'table', 'view', 'materialized' or 'auxiliary'."""
+        return TABLE if self.definition is None else self.definition.kind
+
+    @property
+    def kind_words(self) -> str:
+        """The kind as people say it: 'table', 'view', 'materialized view'."""
+        return KIND_WORDS[self.kind]
+
+    def definition_at(self, epoch: int) -> Definition | None:
+        """The definition as it was at an epoch."""
+        return next((old for until, old in self.former if epoch < until), self.definition)
+
+    def depends_on(self, key: str) -> bool:
+        """Whether the definition reads the relation with this id, or keeps it as an auxiliary one."""
+        return self.definition is not None and (key in self.definition.uses or key in self.definition.hidden)
+
+    def redefined(self, definition: Definition, epoch: int) -> Relation:
+        """The relation with another definition from an epoch on."""
+        former = self.former
+        if self.definition is not None and self.created < epoch:
+            former = (*former, (epoch, self.definition))
+        return replace(self, definition=definition, former=former)
+
+    def lives_at(self, epoch: int) -> bool:
+        """Whether the relation is there at an epoch."""
+        return self.created <= epoch and (self.dropped is None or epoch < self.dropped)
+
+    def files_at(self, epoch: int) -> tuple[DataFile, ...]:
+        """The files that hold rows of epochs up to this one."""
+        return tuple(file for file in self.files if file.first_epoch <= epoch)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        body: dict[str, Any] = {
+            "id": self.id,
+            "name": self.name,
+            "schema": self.schema.to_json(),
+            "created": self.created,
+            "dropped": self.dropped,
+            "oldest": self.oldest,
+            "files": [file.to_json(self.schema) for file in self.files],
+        }
+        if self.definition is not None:
+            body["definition"] = self.definition.to_json()
+        if self.former:
+            body["former"] = [[until, old.to_json()] for until, old in self.former]
+        return body
+
+    @staticmethod
+    def from_json(body: dict[str, Any], oldest: int) -> Relation:
+        """The inverse of to_json; `oldest` is that of the database, for a snapshot that has none for each relation."""
+        schema = Schema.from_json(body["schema"])
+        files = tuple(DataFile.from_json(file, schema, 0) for file in body["files"])
+        former = tuple((until, Definition.from_json(old)) for until, old in body.get("former", ()))
+        return Relation(
+            body["id"],
+            body["name"],
+            schema,
+            body["created"],
+            body["dropped"],
+            files,
+            _definition(body),
+            former,
+            body.get("oldest", oldest),
+        )
+
+
+def _definition(body: dict[str, Any]) -> Definition | None:
+    found = body.get("definition")
+    return None if found is None else Definition.from_json(found)
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything the ledger says, up to entry `number`.
+
+    `link` is the hash of that entry, which the next one carries; `chained`: whether it carries one itself.
+    """
+
+    number: int
+    epoch: int
+    settings: Settings
+    keep: float
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    oldest: int = 0
+    marks: tuple[tuple[int, float], ...] = ()
+    removed: tuple[tuple[str, int, float], ...] = ()
+    revoked: frozenset[str] = frozenset()
+    committed_at: float = 0.0
+    link: str = ""
+    chained: bool = False
+    functions: Mapping[str, Function] = field(default_factory=dict)
+
+    def find(self, name: str, epoch: int | None = None) -> Relation | None:
+        """The relation of a name (without regard to case) at an epoch, the newest if none is given.
+
+        Raises NotFound if it was there, but that epoch of it is no longer kept.
+        """
+        at = self.epoch if epoch is None else epoch
+        wanted = name.lower()
+        for relation in self.relations.values():
+            if relation.name.lower() == wanted and relation.lives_at(at):
+                oldest = at if at >= self.epoch else self.oldest_of(relation, at)
+                if at < oldest:
+                    raise NotFound(
+                        f"epoch {at} of {relation.name} is no longer kept",
+                        hint=f"the oldest kept epoch of {relation.name} is {oldest}",
+                    )
+                return relation
+        return None
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raises NotFound if nothing can be read at the epoch; `find` knows about each relation."""
+        if epoch > self.epoch:
+            raise NotFound(f"there is no epoch {epoch} yet", hint=f"the newest is {self.epoch}")
+        if epoch < self._first_readable:
+            raise NotFound(f"epoch {epoch} is no longer kept", hint=f"the oldest kept epoch is {self.oldest}")
+
+    # how much history is kept --------------------------------------------------------------------
+
+    def own_keep(self, relation: Relation) -> float | None:
+        """How many seconds the old epochs of a view are kept, where it says so itself; None for all others."""
+        return None if relation.definition is None or relation.dropped is not None else relation.definition.keep
+
+    def oldest_of(self, relation: Relation, epoch: int | None = None) -> int:
+        """The oldest epoch at which a relation can be read; of a virtual view, with its definition at an epoch."""
+        definition = relation.definition_at(self.epoch if epoch is None else epoch)
+        if definition is not None and definition.kind == VIEW:
+            read = [self.relations.get(scan.relation) for scan in n.scans(definition.as_written)]
+            return max((self.oldest if r is None else self.oldest_of(r) for r in read), default=self.oldest)
+        if relation.kind == AUXILIARY or self.own_keep(relation) is not None:
+            return relation.oldest
+        return max(self.oldest, relation.oldest)
+
+    def oldest_feed(self, relation: Relation, since: int) -> int:
+        """The oldest epoch after which the changes of a relation are known, under all definitions it had since then."""
+        epochs = [since, *(until for until, _ in relation.former if until > since)]
+        return max(self.oldest_of(relation, epoch) for epoch in epochs)
+
+    @property
+    def _first_readable(self) -> int:
+        """The first epoch at which anything can be read."""
+        longer = [max(r.oldest, r.created) for r in self.relations.values() if self.own_keep(r) is not None]
+        return min([self.oldest, *longer])
+
+    def horizon(self, now: float) -> int:
+        """The oldest epoch promised to readers: the one that was current `keep` seconds ago, or an earlier one.
+
+        A view that is refreshed on demand still has to read the changes since it was last true.
+        """
+        return max(self.oldest, min([self._passed(now - self.keep), *self._waiting()]))
+
+    def horizon_of(self, relation: Relation, now: float) -> int:
+        """The oldest epoch of a relation that is still promised: by its own `keep`, or by the database's.
+
+        What is kept beside a stored view is read in its newest state alone, or in that of the last refresh; beside a
+        virtual view it serves its feed.
+        """
+        if self.folds_alone(relation):
+            own = self.own_keep(relation)
+            passed = self.epoch if own is None else self._passed(now - own)
+            return max(relation.oldest, min([passed, *self._waiting()]))
+        return self.horizon(now)
+
+    def folds_alone(self, relation: Relation) -> bool:
+        """Whether how much history is kept of a relation is its own matter, not that of the whole database."""
+        if relation.kind == AUXILIARY:
+            return not any(user.kind == VIEW for user in self.dependents(relation.id))
+        return self.own_keep(relation) is not None
+
+    def _passed(self, time: float) -> int:
+        """The epoch that was current at a time, or an earlier one."""
+        return max((epoch for epoch, at in self.marks if at <= time), default=0)
+
+    def _waiting(self) -> Iterator[int]:
+        """The epochs at which views that are refreshed on demand were last true."""
+        for relation in self.alive():
+            if relation.definition is not None and relation.definition.is_demand:
+                yield relation.definition.refreshed
+
+    def time_of(self, epoch: int) -> float:
+        """When an epoch was committed, or a little earlier: commit times are remembered now and then."""
+        return max((at for number, at in self.marks if number <= epoch), default=0.0)
+
+    def alive(self) -> list[Relation]:
+        """The relations there are now, of all kinds."""
+        return [relation for relation in self.relations.values() if relation.lives_at(self.epoch)]
+
+    def names(self) -> list[str]:
+        """The names of the relations there are now, without auxiliary ones."""
+        return sorted(relation.name for relation in self.alive() if relation.kind != AUXILIARY)
+
+    def dependents(self, key: str) -> list[Relation]:
+        """The relations there are now whose definition reads or keeps the one with this id."""
+        return [relation for relation in self.alive() if relation.depends_on(key)]
+
+    def named_files(self) -> set[str]:
+        """The files the ledger still knows: those in use, and those replaced but not yet swept."""
+        named = {file.path for relation in self.relations.values() for file in relation.files}
+        return named | {path for path, _, _ in self.removed}
+
+    # folding -------------------------------------------------------------------------------------
+
+    @staticmethod
+    def first(entry: dict[str, Any]) -> State:
+        """The state after entry 1, which creates the database."""
+        state = State(1, 0, Settings.from_json(entry["settings"]), entry["keep"], marks=((0, entry["at"]),))
+        return replace(state, link=entry["hash"], chained="before" in entry)
+
+    def apply(self, entry: dict[str, Any]) -> State:
+        """The state after one more entry."""
+        state = replace(self, number=entry["number"], link=entry["hash"], chained="before" in entry)
+        if entry["kind"] == "commit":
+            return state._apply_commit(entry)
+        return state._apply_maintenance(entry)
+
+    def _apply_commit(self, entry: dict[str, Any]) -> State:
+        epoch = entry["epoch"]
+        relations = dict(self.relations)
+        for body in entry.get("created", ()):
+            schema = Schema.from_json(body["schema"])
+            definition = _definition(body)
+            relations[body["id"]] = Relation(body["id"], body["name"], schema, epoch, definition=definition)
+        for key, added in entry.get("files", {}).items():
+            relation = relations[key]
+            files = tuple(DataFile.from_json(file, relation.schema, epoch) for file in added)
+            relations[key] = replace(relation, files=relation.files + files)
+        for key, body in entry.get("defined", {}).items():
+            relations[key] = relations[key].redefined(Definition.from_json(body), epoch)
+        for key, until in entry.get("refreshed", {}).items():
+            definition = relations[key].definition
+            assert definition is not None, key
+            relations[key] = replace(relations[key], definition=definition.resumed(until))
+        for key, until in entry.get("suspended", {}).items():
+            definition = relations[key].definition
+            assert definition is not None, key
+            behind = replace(definition, refreshed=until, suspended=epoch)
+            relations[key] = replace(relations[key], definition=behind)
+        for key in entry.get("dropped", ()):
+            relations[key] = replace(relations[key], dropped=epoch)
+        marks = self.marks
+        keeps = [self.keep, *self._own_keeps()]
+        if not marks or entry["at"] - marks[-1][1] >= min(MARK_SECONDS, min(keeps) / 100):
+            marks = (*marks, (epoch, entry["at"]))
+        functions = applied(self.functions, entry.get("functions", {}))
+        return replace(
+            self, epoch=epoch, relations=relations, marks=marks, committed_at=entry["at"], functions=functions
+        )
+
+    def _apply_maintenance(self, entry: dict[str, Any]) -> State:
+        relations = dict(self.relations)
+        removed = list(self.removed)
+        for key, swap in entry.get("swapped", {}).items():
+            relation = relations[key]
+            gone = set(swap["removed"])
+            kept = tuple(file for file in relation.files if file.path not in gone)
+            added = tuple(DataFile.from_json(file, relation.schema, 0) for file in swap["added"])
+            folded = swap.get("oldest", entry.get("oldest", 0))
+            relations[key] = replace(relation, files=kept + added, oldest=max(relation.oldest, folded))
+            removed.extend((path, entry["number"], entry["at"]) for path in swap["removed"])
+        for key in entry.get("forgotten", ()):
+            removed.extend((file.path, entry["number"], entry["at"]) for file in relations.pop(key).files)
+        swept = set(entry.get("swept", ()))
+        state = replace(
+            self,
+            relations=relations,
+            oldest=max(self.oldest, entry.get("oldest", 0)),
+            removed=tuple(item for item in removed if item[0] not in swept),
+            revoked=self.revoked | frozenset(entry.get("revoked", ())),
+        )
+        first = state._first_readable
+        for key, relation in relations.items():
+            if relation.former and relation.former[0][0] <= first:
+                kept_old = tuple(old for old in relation.former if old[0] > first)
+                relations[key] = replace(relation, former=kept_old)
+        return replace(state, marks=tuple(state._marks_from(first)))
+
+    def _own_keeps(self) -> list[float]:
+        """The spans for which views keep their own history."""
+        return [own for relation in self.relations.values() if (own := self.own_keep(relation)) is not None]
+
+    def _marks_from(self, first: int) -> Iterator[tuple[int, float]]:
+        """The commit times since an epoch; fewer of those that only views with a longer `keep` ask for."""
+        apart = max(self._own_keeps(), default=0.0) / 1000
+        last = -apart
+        for epoch, at in self.marks:
+            if epoch >= self.oldest or (epoch, at) == self.marks[-1] or (epoch >= first and at - last >= apart):
+                last = at
+                yield epoch, at
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {
+            "number": self.number,
+            "epoch": self.epoch,
+            "settings": self.settings.to_json(),
+            "keep": self.keep,
+            "relations": [relation.to_json() for relation in self.relations.values()],
+            "oldest": self.oldest,
+            "marks": [list(mark) for mark in self.marks],
+            "removed": [list(item) for item in self.removed],
+            "revoked": sorted(self.revoked),
+            "committed_at": self.committed_at,
+            "link": self.link,
+            "functions": {key: function.to_json() for key, function in self.functions.items()},
+        }
+
+    @staticmethod
+    def from_json(body: dict[str, Any]) -> State:
+        """The inverse of to_json."""
+        relations = [Relation.from_json(relation, body["oldest"]) for relation in body["relations"]]
+        return State(
+            body["number"],
+            body["epoch"],
+            Settings.from_json(body["settings"]),
+            body["keep"],
+            {relation.id: relation for relation in relations},
+            body["oldest"],
+            tuple((epoch, at) for epoch, at in body["marks"]),
+            tuple((path, number, at) for path, number, at in body["removed"]),
+            frozenset(body["revoked"]),
+            body["committed_at"],
+            body.get("link", ""),
+            functions=applied({}, body.get("functions", {})),
+        )

@@ -1,0 +1,49 @@
+"""Frames with canonical values: one NaN, no negative zero, maps sorted, as the driver has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra.cast import cast_table
+from viewkeeper.algebra.rows import canonical
+from viewkeeper.algebra.schema import Schema
+from viewkeeper.algebra.types import Type, quote
+from viewkeeper.engine.connect_columns import listed
+from viewkeeper.engine.engine import Engine, Frame
+
+
+def canonical_frame(engine: Engine, frame: Frame, schema: Schema, *extra: str) -> Frame:
+    """A frame of the schema's columns (and extra ones) with canonical values."""
+    if any(c.type.is_nested and any(p.is_float or p.name == "map" for p in c.type.parts()) for c in schema):
+        more = "".join(f", {name} bigint" for name in extra)
+        return engine.in_python(frame, canonical_batches(schema), schema.ddl + more)
+    return frame.select(
+        *listed(*[f"{_canonical_text(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema], *extra)
+    )
+
+
+def canonical_batches(schema: Schema) -> Any:
+    """A function over Arrow record batches that makes rows canonical, to run on the workers."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            plain = cast_table(table.select(list(range(len(schema)))), schema, "the load", "UTC")
+            done = canonical(plain, schema)
+            for index in range(len(schema), table.num_columns):
+                done = done.append_column(table.schema.field(index), table.column(index))
+            yield from done.combine_chunks().to_batches()
+
+    return work
+
+
+def _canonical_text(expression: str, kind: Type) -> str:
+    if not kind.is_float:
+        return expression
+    return (
+        f"CASE WHEN isnan({expression}) THEN CAST('NaN' AS {kind.ddl}) "
+        f"WHEN {expression} = 0 THEN CAST(0 AS {kind.ddl}) ELSE {expression} END"
+    )

@@ -1,0 +1,62 @@
+"""Everything that is wrong with a ledger: each entry, the chain, and whether snapshots agree. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from viewkeeper.catalog.state import State
+from viewkeeper.errors import StorageError
+from viewkeeper.log.ledger import Ledger, missing, unpack
+from viewkeeper.log.storage import Storage
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong with a file of the ledger. A fault in what is derived loses nothing."""
+
+    found: str
+    todo: str
+    derived: bool = False
+
+
+def audit_ledger(storage: Storage) -> Iterator[Fault]:
+    """The faults of a ledger, in the order of its entries."""
+    ledger = Ledger(storage)
+    entries, snapshots = ledger.numbers()
+    gone = set(missing(entries, snapshots))
+    state: State | None = None
+    whole = True
+    for number in range(1, max((*entries, *snapshots), default=0) + 1):
+        try:
+            entry = ledger.entry(number)
+            if entry is None:
+                raise ledger.lost(number, max(entries | snapshots)) if number in gone else ledger.lost(number, number)
+            if whole:
+                state = _applied(ledger, state, entry)
+        except StorageError as problem:
+            whole = False  # what follows a fault cannot be folded, but it can still be read
+            yield Fault(problem.message, problem.hint or "")
+        if number in snapshots:
+            yield from _look_at_snapshot(ledger, number, state if whole else None)
+
+
+def _applied(ledger: Ledger, state: State | None, entry: dict[str, Any]) -> State:
+    if state is None:
+        return State.first(entry)
+    ledger.check_chain(state, entry)
+    return state.apply(entry)
+
+
+def _look_at_snapshot(ledger: Ledger, number: int, state: State | None) -> Iterator[Fault]:
+    """Whether a snapshot is readable and says what the entries say; one of an older version may say it otherwise."""
+    path = ledger.snapshot_path(number)
+    todo = "nothing is lost and it is not used: the entries say what it should"
+    try:
+        body = unpack(ledger.storage.read(path) or b"", path)
+    except StorageError as problem:
+        yield Fault(problem.message, todo, derived=True)
+        return
+    if state is not None and "link" in body and State.from_json(body).to_json() != state.to_json():
+        yield Fault(f"{path} does not agree with the entries before it", todo, derived=True)

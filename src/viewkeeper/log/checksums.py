@@ -1,0 +1,121 @@
+"""Checksums of data files: bytes that are not those the ledger names never become rows.
+
+The ledger holds the size and the CRC-32 of every file. The driver compares them whenever it reads a file itself. Before
+an engine reads a file, the driver compares them once per process and version of the file: files never change, so the
+same size, inode and times mean the same bytes. An engine's own checks are not enough: Parquet's page checksums leave
+out page headers, statistics and the footer, and Sail does not look at them.
+
+In an object store that is done for Sail, which runs in this process: the bytes come to this machine anyway. What the
+executors of an Apache Spark read from there does not pass through the driver: sizes are compared, and Spark compares
+the page checksums.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from viewkeeper.catalog.state import DataFile
+from viewkeeper.errors import StorageError
+from viewkeeper.log.storage import Stamp, Storage, explain
+
+KEPT = 200_000
+"""So many files are remembered as checked."""
+
+CHUNK = 4 << 20
+
+RESTORE = "restore it from a backup; `viewkeeper doctor` lists all damaged and missing files"
+
+_checked: OrderedDict[str, tuple[Stamp, str]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def checksum(data: bytes) -> str:
+    """The checksum of a file's bytes, as the ledger has it."""
+    return f"{zlib.crc32(data):08x}"
+
+
+def checked_bytes(storage: Storage, file: DataFile) -> bytes:
+    """The bytes of a file. Raises StorageError unless they are those the ledger names."""
+    data = storage.read(file.path)
+    if data is None:
+        raise missing_file(file)
+    _check_size(file, len(data))
+    if file.checksum is not None and checksum(data) != file.checksum:
+        raise damaged_file(file, "its checksum does not match")
+    return data
+
+
+def check_files(storage: Storage, files: Sequence[DataFile], *, far: bool) -> None:
+    """Raises StorageError unless an engine that reads these files now reads what the ledger names.
+
+    `far`: the engine may be on other machines, so an object store's files are not read here.
+    """
+    stamps = storage.stamps(file.path for file in files)
+    todo: list[tuple[DataFile, str, Stamp]] = []
+    for file in files:
+        stamp = stamps.get(file.path)
+        if stamp is None:
+            raise missing_file(file)
+        _check_size(file, stamp[0])
+        if file.checksum is not None and (storage.local or not far):
+            url = storage.url(file.path)
+            if _checked.get(url) != (stamp, file.checksum):
+                todo.append((file, url, stamp))
+    if len(todo) == 1:
+        _check_bytes(storage, *todo[0])
+    elif todo:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
+            for _ in pool.map(lambda each: _check_bytes(storage, *each), todo):
+                pass
+
+
+def _check_bytes(storage: Storage, file: DataFile, url: str, stamp: Stamp) -> None:
+    found = 0
+    try:
+        with storage.open(file.path) as source:
+            while chunk := source.read(CHUNK):
+                found = zlib.crc32(chunk, found)
+    except FileNotFoundError as problem:
+        raise missing_file(file) from problem
+    except OSError as problem:
+        raise explain(problem, f"reading {file.path}") from problem
+    if f"{found:08x}" != file.checksum:
+        raise damaged_file(file, "its checksum does not match")
+    _remember(url, stamp, file.checksum)
+
+
+def remember_written(storage: Storage, file: DataFile) -> None:
+    """Spares a file that this process has just written, or read in full, the next check.
+
+    A small object is sooner read than asked for its times.
+    """
+    stamp = storage.stamps([file.path]).get(file.path) if storage.local or file.size > CHUNK else None
+    if stamp is not None and file.checksum is not None:
+        _remember(storage.url(file.path), stamp, file.checksum)
+
+
+def _remember(url: str, stamp: Stamp, found: str) -> None:
+    with _lock:
+        _checked[url] = (stamp, found)
+        if len(_checked) > KEPT:
+            _checked.popitem(last=False)
+
+
+def _check_size(file: DataFile, size: int) -> None:
+    if size != file.size:
+        raise damaged_file(file, f"it has {size:,} bytes, the ledger says {file.size:,}")
+
+
+def missing_file(file: DataFile) -> StorageError:
+    """The error for a file that is gone."""
+    return StorageError(f"the data file {file.path} is missing", hint=RESTORE)
+
+
+def damaged_file(file: DataFile, how: str) -> StorageError:
+    """The error for a file with other bytes than the ledger names."""
+    return StorageError(f"the data file {file.path} is damaged", detail=how, hint=RESTORE)

@@ -1,0 +1,286 @@
+"""The ledger: numbered entries, each created exclusively. The single atomic point of every commit.
+
+An entry is one line of JSON with its checksum. It carries its number and the hash of the entry before it, so that an
+entry that is missing, changed, moved or copied is found: it is never taken for the end of history. A commit carries an
+epoch; housekeeping (files replaced by others with the same contents) carries none. Every hundredth entry is followed by
+a snapshot of the whole state, which is derived: a snapshot that does not fit the entries is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from viewkeeper.catalog.settings import Settings
+from viewkeeper.catalog.state import State
+from viewkeeper.errors import StorageError
+from viewkeeper.log.storage import Storage, now
+
+FORMAT = 3
+"""The format that is written, and the newest that is read.
+
+1: tables. 2: views. 3: each entry holds the hash of the one before (`before`). The chain of an older database begins
+with the first entry that is added to it. An entry that a snapshot follows holds the hash of its contents (`state`).
+"""
+
+SNAPSHOT_EVERY = 100
+
+LOOKS = 5
+"""So often an entry that must be there is looked for, `LOOK_SECONDS` apart: a network file system may tell late."""
+
+LOOK_SECONDS = 0.05
+
+NEWER = "the database was written by a newer version of Viewkeeper"
+
+
+class Ledger:
+    """Reads and appends entries under `ledger/`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    @staticmethod
+    def entry_path(number: int) -> str:
+        """Where entry `number` is."""
+        return f"ledger/{number:012d}.json"
+
+    @staticmethod
+    def snapshot_path(number: int) -> str:
+        """Where the snapshot after entry `number` is."""
+        return f"ledger/{number:012d}.snapshot.json"
+
+    def create(self, settings: Settings, keep: float) -> None:
+        """Writes entry 1, which makes the database. If another process was faster, its entry stands."""
+        body = {"kind": "create", "number": 1, "at": now(), "settings": settings.to_json(), "keep": keep, "before": ""}
+        self.storage.create(self.entry_path(1), _pack(body), "entry")
+
+    # reading -------------------------------------------------------------------------------------
+
+    def load(self) -> State | None:
+        """The newest state, from the newest fitting snapshot and the entries after it; None if there is no ledger.
+
+        Raises StorageError if an entry is missing, also one before the snapshot.
+        """
+        entries, snapshots = self.numbers()
+        if not entries and not snapshots:
+            self._check_new()
+            return None
+        for number in missing(entries, snapshots):
+            if self._sought(number) is None:  # a listing may leave out what is added while it is made
+                raise self.lost(number, max(entries | snapshots))
+        fitting = (self._snapshot(number) for number in sorted(snapshots, reverse=True))
+        state = next((state for state in fitting if state is not None), None)
+        if state is None:
+            first = self.entry(1)
+            assert first is not None
+            _check_number(first, 1, self.entry_path(1))
+            state = State.first(first)
+        return self.refresh(state)
+
+    def numbers(self) -> tuple[set[int], set[int]]:
+        """The numbers of the entries and of the snapshots that are listed."""
+        names = [name for name in self.storage.children("ledger") if name[0] != "."]
+        snapshots = {_number(name) for name in names if name.endswith(".snapshot.json")}
+        entries = {_number(name) for name in names if name.count(".") == 1 and name.endswith(".json")}
+        return entries - {0}, snapshots - {0}
+
+    def _check_new(self) -> None:
+        """Raises if a place without entries is not a new one."""
+        if self.storage.children("relations"):
+            raise StorageError(
+                f"the ledger of {self.storage.root} is empty, but there are data files: its entries are lost",
+                hint="restore ledger/ from a backup of the database; leave the other files as they are",
+            )
+
+    def _snapshot(self, number: int) -> State | None:
+        """The state a snapshot holds; None if it is damaged or does not fit entry `number`."""
+        data = self.storage.read(self.snapshot_path(number))
+        try:
+            body = unpack(data or b"", self.snapshot_path(number))
+        except StorageError as damaged:
+            if damaged.message.startswith(NEWER):
+                raise
+            return None  # an older one and the entries give the same state
+        entry = self.entry(number)
+        if entry is None or not fits(body, entry):
+            return None  # the chain decides which of the two is the wrong one
+        return replace(State.from_json(body), link=entry["hash"], chained="before" in entry)
+
+    def refresh(self, state: State) -> State:
+        """The newest state, from an earlier one."""
+        while (entry := self._next(state)) is not None:
+            state = state.apply(entry)
+        return state
+
+    def _next(self, state: State) -> dict[str, Any] | None:
+        """The entry after a state; None at the end of the ledger. Raises if there are only later ones."""
+        number = state.number + 1
+        entry = self.entry(number) if self.storage.local else None
+        if entry is None:
+            if not self._goes_on(state):
+                return None
+            entry = self._sought(number)
+            if entry is None:
+                raise self.lost(number, self._last(number))
+        self.check_chain(state, entry)
+        return entry
+
+    def _goes_on(self, state: State) -> bool:
+        """Whether there are entries after a state. Raises if even its own is gone."""
+        last = self._last(state.number)
+        if last < state.number and self._sought(state.number) is None:
+            raise self.lost(state.number, state.number)
+        return last > state.number
+
+    def _last(self, number: int) -> int:
+        """The number of the last entry or snapshot, if that is not before a number; else 0."""
+        name = self.storage.last("ledger", self.entry_path(number).rsplit("/", 1)[-1])
+        return _number(name) if name else 0
+
+    def _sought(self, number: int) -> dict[str, Any] | None:
+        """An entry that should be there; None if it is not, also at a second look."""
+        for look in range(LOOKS):
+            if look:
+                time.sleep(LOOK_SECONDS)
+            entry = self.entry(number)
+            if entry is not None:
+                return entry
+        return None
+
+    def entry(self, number: int) -> dict[str, Any] | None:
+        """One entry, with its own `hash`; None if it is not there."""
+        data = self.storage.read(self.entry_path(number))
+        return None if data is None else {**unpack(data, self.entry_path(number)), "hash": _hash(data)}
+
+    def entries(self, newest: int) -> Iterator[dict[str, Any]]:
+        """Entries from the newest back to the first, as they are chained."""
+        after: dict[str, Any] | None = None
+        for number in range(newest, 0, -1):
+            entry = self.entry(number)
+            if entry is None:
+                raise self.lost(number, newest)
+            _check_number(entry, number, self.entry_path(number))
+            if after is not None and after.get("before", entry["hash"]) != entry["hash"]:
+                raise self._broken(number + 1)
+            yield entry
+            after = entry
+
+    # the chain -----------------------------------------------------------------------------------
+
+    def check_chain(self, state: State, entry: dict[str, Any]) -> None:
+        """Raises unless an entry is the one that was written after a state."""
+        number = state.number + 1
+        _check_number(entry, number, self.entry_path(number))
+        before = entry.get("before")
+        if state.chained if before is None else before != state.link:
+            raise self._broken(number)
+
+    def lost(self, number: int, last: int) -> StorageError:
+        """The error for an entry that is missing in a ledger that goes on to entry `last`."""
+        goes_on = f"the ledger goes on to entry {last}" if last > number else "it was there before"
+        return StorageError(
+            f"{self.entry_path(number)} is missing, but {goes_on}",
+            detail="an entry of the ledger was lost; nothing is read or written past it",
+            hint="restore this file from a backup of the database; leave the other files as they are",
+        )
+
+    def _broken(self, number: int) -> StorageError:
+        return StorageError(
+            f"{self.entry_path(number)} does not follow {self.entry_path(number - 1)}: the chain of entries is broken",
+            detail="one of the two is not the file that was written; nothing is read or written past them",
+            hint="restore ledger/ from a backup of the database; leave the other files as they are",
+        )
+
+    # writing -------------------------------------------------------------------------------------
+
+    def append(self, state: State, entry: dict[str, Any]) -> State | None:
+        """Appends an entry after `state` and gives the new state; None if another writer took the number."""
+        number = state.number + 1
+        if self._goes_on(state):
+            if self._sought(number) is None:
+                raise self.lost(number, self._last(number))
+            return None
+        body = {**entry, "number": number, "at": now(), "id": uuid.uuid4().hex, "before": state.link}
+        if number % SNAPSHOT_EVERY == 0:
+            body["state"] = _digest(state.apply({**json.loads(json.dumps(body)), "hash": ""}).to_json())
+        data = _pack(body)
+        if not self.storage.create(self.entry_path(number), data, "entry"):
+            # A store that answers too late lets its client ask again, and the second time the entry is there: ours.
+            there = self.entry(number)
+            if there is None or there.get("id") != body["id"]:
+                return None
+        after = state.apply({**json.loads(json.dumps(body)), "hash": _hash(data)})
+        if number % SNAPSHOT_EVERY == 0:
+            # The entry stands, so the commit has happened; a snapshot is derived and the next one will do as well.
+            with contextlib.suppress(StorageError):
+                self.storage.write(self.snapshot_path(number), _pack(after.to_json()), "snapshot")
+        return after
+
+
+def missing(entries: Iterable[int], snapshots: Iterable[int]) -> list[int]:
+    """The numbers before the last one, of an entry or a snapshot, without an entry."""
+    there = set(entries)
+    return [number for number in range(1, max((*there, *snapshots), default=0) + 1) if number not in there]
+
+
+def fits(snapshot: dict[str, Any], entry: dict[str, Any]) -> bool:
+    """Whether a snapshot is that of the state after an entry; of an older version, only whether it can be."""
+    if snapshot["number"] != entry["number"] or snapshot.get("link", entry["hash"]) != entry["hash"]:
+        return False
+    return "state" not in entry or entry["state"] == _digest(snapshot)
+
+
+def _digest(state: dict[str, Any]) -> str:
+    """The hash of a state as a snapshot tells it, without what names its entry."""
+    told = {name: value for name, value in state.items() if name not in ("link", "format")}
+    return _hash(json.dumps(told, sort_keys=True).encode())
+
+
+def _number(name: str) -> int:
+    """The number in the name of an entry or a snapshot; 0 for another name."""
+    digits = name.split(".")[0]
+    return int(digits) if digits.isdecimal() and len(digits) == 12 else 0
+
+
+def _check_number(entry: dict[str, Any], number: int, path: str) -> None:
+    if entry["number"] != number:
+        raise StorageError(
+            f"{path} holds entry {entry['number']}: it was copied or renamed",
+            detail="nothing is read or written past it",
+            hint="restore this file from a backup of the database; leave the other files as they are",
+        )
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _pack(body: dict[str, Any]) -> bytes:
+    text = json.dumps({"format": FORMAT, **body}, separators=(",", ":")).encode()
+    return text + b"\n" + f"{zlib.crc32(text):08x}\n".encode()
+
+
+def unpack(data: bytes, path: str) -> dict[str, Any]:
+    """What an entry or a snapshot says. Raises StorageError if it is damaged, or of a newer version."""
+    text, _, check = data.rstrip(b"\n").rpartition(b"\n")
+    if not text or check != f"{zlib.crc32(text):08x}".encode():
+        raise StorageError(
+            f"{path} is damaged: its checksum does not match",
+            detail="the ledger cannot be read past it",
+            hint="restore this file from a backup; the other files are not affected",
+        )
+    body: dict[str, Any] = json.loads(text)
+    if body["format"] > FORMAT:
+        raise StorageError(
+            f"{NEWER} (ledger format {body['format']})",
+            detail=f"this version reads format {FORMAT}; {path} has {body['format']}",
+            hint="upgrade: pip install --upgrade viewkeeper",
+        )
+    return body

@@ -1,0 +1,162 @@
+"""What is in a database, as rows to list: relations and commits."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra.types import parse_type
+from viewkeeper.catalog.declared_functions import users_of
+from viewkeeper.catalog.definition import AUXILIARY, KIND_WORDS, TABLE
+from viewkeeper.catalog.state import Relation, State
+from viewkeeper.log.ledger import Ledger
+
+
+def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
+    """The relations by name: kind, columns, files, stored rows, bytes, options and the epoch since which one is stale.
+
+    Auxiliary relations are listed if asked for.
+    """
+    listed = [relation for relation in state.alive() if hidden or relation.kind != AUXILIARY]
+    return [
+        {
+            "name": relation.name,
+            "kind": relation.kind_words,
+            "columns": len(relation.schema),
+            "files": len(relation.files),
+            "stored_rows": sum(file.rows for file in relation.files),
+            "bytes": sum(file.size for file in relation.files),
+            "options": {} if relation.definition is None else relation.definition.options,
+            "stale_since": None if relation.definition is None else relation.definition.suspended or None,
+        }
+        for relation in sorted(listed, key=lambda relation: relation.name.lower())
+    ]
+
+
+def options_text(options: Mapping[str, Any]) -> str:
+    """Options as they are written in WITH (...)."""
+    return ", ".join(f"{name} = {_spelled(value)}" for name, value in options.items())
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"'{value:g} seconds'" if isinstance(value, (int, float)) else f"'{value}'"
+
+
+def show_tables(state: State) -> pa.Table:
+    """The rows of SHOW TABLES."""
+    rows = [row for row in listing(state) if row["kind"] == KIND_WORDS[TABLE]]
+    return _named(rows)
+
+
+def show_views(state: State) -> pa.Table:
+    """The rows of SHOW VIEWS."""
+    rows = [row for row in listing(state) if row["kind"] != KIND_WORDS[TABLE]]
+    options = [options_text(row["options"]) for row in rows]
+    return _named(rows).append_column("options", pa.array(options, pa.string()))
+
+
+def show_functions(state: State, here: Mapping[str, str]) -> pa.Table:
+    """The rows of SHOW FUNCTIONS: what the database knows by its place, and what this process alone has (`here`)."""
+    names = sorted({*state.functions, *here})
+    known = [state.functions.get(name) for name in names]
+    return pa.table(
+        {
+            "name": pa.array(
+                [name if found is None else found.name for name, found in zip(names, known, strict=True)], pa.string()
+            ),
+            "place": pa.array([None if found is None else found.target for found in known], pa.string()),
+            "returns": pa.array(
+                [
+                    str(parse_type(here[name] if found is None else found.returns))
+                    for name, found in zip(names, known, strict=True)
+                ],
+                pa.string(),
+            ),
+            "used_by": pa.array([", ".join(users_of(state.alive(), name)) for name in names], pa.string()),
+        }
+    )
+
+
+def _named(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.table(
+        {
+            "name": pa.array([row["name"] for row in rows], pa.string()),
+            "kind": pa.array([row["kind"] for row in rows], pa.string()),
+            "columns": pa.array([row["columns"] for row in rows], pa.int64()),
+        }
+    )
+
+
+def describe(relation: Relation) -> pa.Table:
+    """The rows of DESCRIBE: columns, types and keys."""
+    schema = relation.schema
+    keys = {
+        column.name: ", ".join(
+            "PRIMARY KEY" if key.primary else "UNIQUE" for key in schema.keys if column.name in key.columns
+        )
+        for column in schema
+    }
+    return pa.table(
+        {
+            "column": pa.array(schema.names, pa.string()),
+            "type": pa.array([str(column.type) for column in schema], pa.string()),
+            "nullable": pa.array([column.nullable for column in schema], pa.bool_()),
+            "key": pa.array([keys[column.name] for column in schema], pa.string()),
+        }
+    )
+
+
+def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict[str, Any]]:
+    """The commits, newest first."""
+    names = {relation.id: relation.name for relation in state.relations.values()}
+    hidden = {relation.id for relation in state.relations.values() if relation.kind == AUXILIARY}
+    found: list[dict[str, Any]] = []
+    for entry in ledger.entries(state.number):
+        if limit is not None and len(found) >= limit:
+            break
+        for body in entry.get("created", ()):
+            names.setdefault(body["id"], body["name"])
+            if body.get("definition", {}).get("kind") == AUXILIARY:
+                hidden.add(body["id"])
+        if entry["kind"] == "commit":
+            found.append(_history_row(entry, names, hidden))
+    return found
+
+
+def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[str]) -> dict[str, Any]:
+    told = [f"created {body['name']}" for body in entry.get("created", ()) if body["id"] not in hidden]
+    told += [f"redefined {names.get(key, key)}" for key in entry.get("defined", ()) if key not in hidden]
+    told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ()) if key not in hidden]
+    told += [
+        f"dropped the function {key}" if body is None else f"declared the function {body['name']}"
+        for key, body in entry.get("functions", {}).items()
+    ]
+    told += [f"refreshed {names.get(key, key)}" for key in entry.get("refreshed", ()) if key not in hidden]
+    told += [f"suspended {names.get(key, key)}" for key in entry.get("suspended", ()) if key not in hidden]
+    for key, files in entry.get("files", {}).items():
+        if key not in hidden:
+            rows = sum(file["rows"] for file in files)
+            way = entry.get("decisions", {}).get(key)
+            how = f" ({way[0]}: {way[1]})" if way else ""
+            told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed{how}")
+    return {
+        "epoch": entry["epoch"],
+        "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),
+        "changes": "; ".join(told),
+    }
+
+
+def show_commits(rows: list[dict[str, Any]]) -> pa.Table:
+    """The rows of SHOW COMMITS."""
+    return pa.table(
+        {
+            "epoch": pa.array([row["epoch"] for row in rows], pa.int64()),
+            "committed_at": pa.array([row["committed_at"] for row in rows], pa.timestamp("us", "UTC")),
+            "changes": pa.array([row["changes"] for row in rows], pa.string()),
+        }
+    )

@@ -1,0 +1,137 @@
+"""Vacuum: removes files that no kept epoch, no reader at work and no live writer needs.
+
+First goes what needs no word in the ledger, so that a full disk can be freed: scratch files, files that compaction
+replaced, and what writers left behind that are proven to be gone. Then the ledger is told, and the rest goes. That is
+safe by the ledger: a writer whose unnamed files are to go is revoked there first. If its entry came before, the files
+are named and stay; if it comes after, it sees that it is revoked and does not commit.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from viewkeeper.catalog.state import State
+from viewkeeper.errors import StorageError
+from viewkeeper.log.failpoints import point
+from viewkeeper.log.leases import Leases, found_leases, lease_of
+from viewkeeper.log.open_log import LOCK, OpenLog
+from viewkeeper.log.storage import Listed, Storage, is_full, now
+
+GRACE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What a vacuum removed."""
+
+    files: int
+    bytes: int
+    relations: tuple[str, ...]
+
+
+def vacuum(log: OpenLog, grace: float) -> Vacuumed:
+    """Sweeps files that nobody at work may need: unnamed or replaced for longer than `grace` seconds.
+
+    What a writer left behind that is proven to be gone is swept without grace.
+    """
+    storage = log.storage
+    with storage.lock(LOCK):
+        log.refresh()
+        log.tell_lease()
+        beside = [item.path for item in storage.list("ledger") if item.path.endswith(".tmp")]
+        scratch = storage.children("scratch")
+        listed = {item.path: item for item in storage.list("relations")}
+        with found_leases(storage) as leases:
+            state = log.refresh()
+            for name in scratch:
+                if name not in leases.alive:
+                    storage.remove(f"scratch/{name}")
+            storage.delete(beside)  # a writer that still wants to give one its name finds it gone and writes it again
+            replaced = _replaced(log, leases, grace)
+            named = state.named_files()
+            left = [path for path in listed if path not in named and lease_of(path) in leases.dead]
+            _delete(storage, [*replaced, *left], "vacuum-half")
+            leases.remove_dead(storage)
+        unnamed = {path: item for path, item in listed.items() if path not in named and path not in set(left)}
+        try:
+            forgotten, swept = _tell_and_sweep(log, replaced, unnamed, grace)
+        except StorageError as problem:
+            if not is_full(problem):
+                raise
+            print(
+                "viewkeeper: there is still no room to tell the ledger what was deleted; "
+                "run vacuum again when there is some",
+                file=sys.stderr,
+            )
+            forgotten, swept = [], []
+        doomed = {*replaced, *left, *swept}
+        for key in {path.split("/")[1] for path in doomed} - set(log.state.relations):
+            if not storage.list(f"relations/{key}"):
+                storage.remove(f"relations/{key}")
+    sizes = [listed[path].size for path in doomed if path in listed]
+    return Vacuumed(len(sizes), sum(sizes), tuple(forgotten))
+
+
+def _delete(storage: Storage, paths: list[str], mark: str) -> None:
+    half = len(paths) // 2
+    storage.delete(paths[:half])
+    point(mark)
+    storage.delete(paths[half:])
+
+
+def _tell_and_sweep(
+    log: OpenLog, gone: Collection[str], unnamed: Mapping[str, Listed], grace: float
+) -> tuple[list[str], list[str]]:
+    """Enters in the ledger what is gone and whose files are to go, and deletes those.
+
+    Gives the names of relations that were forgotten, and the files deleted here.
+    """
+    forgotten = _forget_dropped(log)
+    log.tell_lease()
+    with found_leases(log.storage) as leases:
+        log.refresh()
+        replaced = _replaced(log, leases, grace)
+        orphans = {
+            path: lease_of(path)
+            for path, item in unnamed.items()
+            if now() - item.modified >= grace and lease_of(path) not in leases.alive
+        }
+    state = _enter(log, sorted(set(orphans.values()) - log.state.revoked), sorted({*gone, *replaced}))
+    point("vacuum-revoked")
+    named = state.named_files()
+    doomed = [path for path in {*replaced, *orphans} if path not in named]
+    log.storage.delete(doomed)
+    return forgotten, doomed
+
+
+def _replaced(log: OpenLog, leases: Leases, grace: float) -> list[str]:
+    """Files that compaction replaced, long enough ago and before what every reader at work reads."""
+    oldest_reader = min([log.oldest_in_use(), *leases.alive.values()])
+    return [path for path, number, at in log.state.removed if number <= oldest_reader and now() - at >= grace]
+
+
+def _forget_dropped(log: OpenLog) -> list[str]:
+    """Takes relations out of the state that were dropped before the promised history begins."""
+    while True:
+        state = log.refresh()
+        horizon = state.horizon(now())
+        gone = [r for r in state.relations.values() if r.dropped is not None and r.dropped <= horizon]
+        if not gone:
+            return []
+        body = {"kind": "maintenance", "forgotten": [relation.id for relation in gone], "oldest": horizon}
+        after = log.ledger.append(state, body)
+        if after is not None:
+            log.state = after
+            return [relation.name for relation in gone]
+
+
+def _enter(log: OpenLog, revoked: list[str], swept: list[str]) -> State:
+    while revoked or swept:
+        after = log.ledger.append(log.state, {"kind": "maintenance", "revoked": revoked, "swept": swept})
+        if after is not None:
+            log.state = after
+            break
+        log.refresh()
+    return log.state

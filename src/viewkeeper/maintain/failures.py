@@ -1,0 +1,81 @@
+"""Views that cannot be maintained: the error says which, keeps the complaint, and offers what can be typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewkeeper.algebra.types import spelled
+from viewkeeper.catalog.definition import AUXILIARY, VIEW
+from viewkeeper.catalog.state import Relation
+from viewkeeper.errors import InternalError, ViewkeeperError
+from viewkeeper.maintain.situation import Situation
+
+
+def known_as(everything: Iterable[Relation], relation: Relation) -> str:
+    """A view's name; for an auxiliary relation, the names of the views that need it."""
+    return ", ".join(user.name for user in _owners(everything, relation))
+
+
+def _owners(everything: Iterable[Relation], relation: Relation) -> list[Relation]:
+    """The views that a stored relation belongs to: itself, or those that need it."""
+    if relation.kind != AUXILIARY:
+        return [relation]
+    users = [user for user in everything if user.definition is not None and relation.id in user.definition.hidden]
+    return sorted((user for user in users if user.kind != AUXILIARY), key=lambda user: user.name) or [relation]
+
+
+def complaint_of(problem: BaseException) -> str:
+    """What an error says, in one line; one that was not raised on purpose, with its class."""
+    if isinstance(problem, ViewkeeperError):
+        return problem.message
+    lines = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {lines[0][:300]}" if lines else type(problem).__name__
+
+
+def maintenance_failure(tx: Situation, relation: Relation, problem: Exception) -> ViewkeeperError:
+    """The error of a commit that failed in one view. It is of the problem's class; nothing was committed."""
+    failure = _failure(tx, relation, problem)
+    failure.view = known_as(tx.alive(), relation)
+    return failure
+
+
+def _failure(tx: Situation, relation: Relation, problem: Exception) -> ViewkeeperError:
+    kind = type(problem) if isinstance(problem, ViewkeeperError) else InternalError
+    hint = problem.hint if isinstance(problem, ViewkeeperError) else None
+    place = problem.place if isinstance(problem, ViewkeeperError) else None
+    owners = _owners(tx.alive(), relation)
+    names = ", ".join(owner.name for owner in owners)
+    if relation.id in tx.unfilled or relation.id in tx.redefined:
+        said = problem.detail if isinstance(problem, ViewkeeperError) else None
+        return kind(complaint_of(problem), detail=said or f"while computing {names}", hint=hint, place=place)
+    detail = "; ".join(filter(None, [complaint_of(problem), _detail(problem)]))
+    if relation.id in tx.refreshing and not _is_late(owners):
+        stays = "it stays suspended" if any(owner.definition and owner.definition.suspended for owner in owners) else ""
+        hint = "; ".join(filter(None, [hint, stays])) or None
+        return kind(f"{names} cannot be refreshed, so nothing was committed", detail=detail, hint=hint, place=place)
+    hint = "; or ".join(filter(None, [hint, _way_out(owners)]))
+    return kind(f"{names} cannot be maintained, so nothing was committed", detail=detail, hint=hint, place=place)
+
+
+def _detail(problem: BaseException) -> str | None:
+    said = problem.detail if isinstance(problem, ViewkeeperError) else None
+    return None if said == "nothing was changed" else said
+
+
+def _is_late(owners: list[Relation]) -> bool:
+    """Whether views with a lag may have been refreshed by a commit, and not because someone asked."""
+    return all(
+        owner.definition is not None and owner.definition.lag is not None and not owner.definition.suspended
+        for owner in owners
+    )
+
+
+def _way_out(owners: list[Relation]) -> str:
+    """What lets the tables change without the views: statements that can be typed."""
+    stored = [f"ALTER MATERIALIZED VIEW {spelled(owner.name)} SUSPEND;" for owner in owners if owner.kind != VIEW]
+    virtual = [
+        f"ALTER VIEW {spelled(owner.name)} WITH (auxiliary = false) AS {owner.definition.sql};"
+        for owner in owners
+        if owner.kind == VIEW and owner.definition is not None
+    ]
+    return f"{' '.join([*stored, *virtual])} lets the tables change without it"

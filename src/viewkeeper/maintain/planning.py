@@ -1,0 +1,231 @@
+"""What following a change would read: the plan laid out without reading anything, and the choice made by its cost.
+
+A plan depends on a definition, on which input changes, and on how large the relations are, roughly; it is laid out once
+for each of these and kept in memory as long as the definition. The sizes are filled in when it is used.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.delta.laws import once
+from viewkeeper.engine.engine import SMALL, Engine
+from viewkeeper.engine.lowered import Binding, Lowered
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.situation import Pending
+from viewkeeper.maintain.state_reader import StateReader, schema_of
+from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
+from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
+from viewkeeper.store.small_files import FEW_ROWS
+
+Find = Callable[[str], Relation]
+
+_HEAVY = (n.Join, n.Outer, n.Exists, n.Distinct, n.Monus, n.Least, n.Aggregate, n.Window, n.Top)
+
+
+class PlanReader:
+    """Stands in for stored relations while a plan is laid out: notes what would be read, and reads nothing."""
+
+    def __init__(self, engine: Engine, find: Find) -> None:
+        self.engine = engine
+        self.find = find
+        self.readings: list[Reading] = []
+        self.queries = 0
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """Notes a read; gives a frame that is never run."""
+        if scan.state == n.CHANGE:
+            return self._pretend(scan.outputs, weighted=True)
+        relation = self.find(scan.relation)
+        names = dict(zip(scan.outputs, scan.stored_names, strict=True))
+        columns = tuple(names[a] for a in binding.columns) if binding is not None else ()
+        self.readings.append(_reading(relation, scan.name, scan.state, columns))
+        return self._pretend(scan.outputs, known=binding is not None or self.size(scan) <= FEW_ROWS)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored of a relation."""
+        return 0 if scan.state == n.CHANGE else rows_of(self.find(scan.relation))
+
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
+        """What was computed is on the driver, and so are its keys."""
+        self.queries += lowered.rows is None
+        return self._pretend(lowered.outputs, weighted=lowered.weighted)
+
+    def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """Notes that all that a recursion reads is read."""
+        for scan in n.scans(node):
+            self.scan(scan, None)
+        return self._pretend(node.outputs, known=False)
+
+    def rederived(self, node: n.Rederived) -> Lowered:
+        """Notes that what a recursion reads is read by key, before and after."""
+        for scan in n.scans(node):
+            for state in (n.OLD, n.NEW):
+                names = tuple(scan.stored_names[:1])
+                self.readings.append(_reading(self.find(scan.relation), scan.name, state, names))
+        return self._pretend(node.outputs, weighted=True)
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver, never looked at."""
+        return self._pretend(outputs, weighted=weighted)
+
+    def _pretend(self, outputs: tuple[Attribute, ...], *, weighted: bool = False, known: bool = True) -> Lowered:
+        schema = schema_of(outputs)
+        table = (schema.signed_arrow if weighted else schema.arrow).empty_table()
+        frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
+        keys = pa.table([pa.nulls(1, a.type.arrow) for a in outputs], names=[a.label for a in outputs])
+        return Lowered(frame, outputs, weighted, (keys,) if known else (), known, rows=table if known else None)
+
+
+def _reading(relation: Relation, name: str, state: str, columns: tuple[str, ...]) -> Reading:
+    first = [column.lower() for column in relation.schema.sort_columns[:1]]
+    return Reading(relation.id, name, state, columns, any(column.lower() in first for column in columns))
+
+
+def rows_of(relation: Relation) -> int:
+    """How many signed rows are stored of a relation."""
+    return sum(file.rows for file in relation.files)
+
+
+# laying out --------------------------------------------------------------------------------------
+
+_laid_out: weakref.WeakKeyDictionary[Definition, dict[tuple[object, ...], Plan | None]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def plan_of(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | None:
+    """How a relation follows a change of one input, with the sizes of what it reads; None if it does not change."""
+    definition = relation.definition
+    assert definition is not None
+    sizes = {scan.relation: rows_of(find(scan.relation)) for scan in n.scans(definition.maintained)}
+    rough = tuple(rows.bit_length() for rows in (*sizes.values(), rows_of(relation)))
+    name = (relation.id, key, rough)
+    with _lock:
+        known = _laid_out.setdefault(definition, {})
+    if name not in known:
+        known[name] = _lay_out(engine, find, relation, key)
+    plan = known[name]
+    if plan is None:
+        return None
+    groups = rows_of(relation) if isinstance(definition.maintained, n.Aggregate) else 0
+    return replace(plan, readings=tuple(_sized(reading, find, groups) for reading in plan.readings))
+
+
+def _lay_out(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | None:
+    expressions = _followed(relation, key)
+    if not expressions:
+        return None
+    reader = PlanReader(engine, find)
+    lowering = Lowering(engine, reader, looks=False)
+    for expression in expressions:
+        lowering.lower(expression)
+    readings = reader.readings
+    if relation.kind != VIEW and all(reading.relation != relation.id for reading in readings):
+        readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
+    return Plan(tuple(readings), reader.queries + 1)
+
+
+def _followed(relation: Relation, key: str) -> tuple[n.Node, ...]:
+    """What is computed to follow a change of one input, as propagation does it; nothing if there is no change.
+
+    Groups that lose their extremum and prefixes that run short are read again: that is not foreseen here.
+    """
+    assert relation.definition is not None
+    node = relation.definition.maintained
+    by_group = isinstance(node, n.Aggregate) and relation.kind != VIEW
+    by_prefix = isinstance(node, n.Top) and relation.kind == AUXILIARY
+    if not (isinstance(node, n.Aggregate | n.Top) and (by_group or by_prefix)):
+        change = differentiate(node, {key})
+        return () if change is None else (change,)
+    change = differentiate(node.input, {key})
+    if change is None:
+        return ()
+    keys = node.groups if isinstance(node, n.Aggregate) else node.partition
+    pairs = tuple((a, a) for a in keys if not a.type.has_map())
+    sources: list[n.Node] = [n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))]
+    if isinstance(node, n.Aggregate) and any(call.text is not None for call in node.calls):
+        sources.append(n.at(node.input, n.NEW))
+    if not pairs:
+        return (change, *sources)
+    change = once(change)
+    return tuple(n.Restrict(source, change, pairs) for source in sources)
+
+
+def looked_up_by(relation: Relation) -> tuple[str, ...]:
+    """The columns by which rows that a change deletes are looked up in the stored relation: they have to be there."""
+    kinds = {name: relation.schema.column(name).type for name in relation.schema.sort_columns}
+    return tuple(name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float)
+
+
+def _sized(reading: Reading, find: Find, groups: int) -> Reading:
+    """A reading with the sizes of now; `groups`: so many there are of a group-by, 0 if it is none."""
+    relation = find(reading.relation)
+    rows = rows_of(relation)
+    per_key = max(1.0, rows / groups) if groups else 1.0
+    return replace(reading, rows=rows, files=len(relation.files), local=rows <= FEW_ROWS, per_key=per_key)
+
+
+# choosing ----------------------------------------------------------------------------------------
+
+
+def stored_of(find: Find, relation: Relation, coming: Mapping[str, int]) -> Stored:
+    """What the costs of a relation depend on, beside its plan. `coming`: changed rows that are not stored yet."""
+    assert relation.definition is not None
+    node = relation.definition.maintained
+    inputs = {scan.relation: rows_of(find(scan.relation)) + coming.get(scan.relation, 0) for scan in n.scans(node)}
+    queries = 1 + sum(rows > FEW_ROWS for rows in inputs.values())
+    heavy = any(isinstance(part, _HEAVY) for part in node.walk())
+    return Stored(rows_of(relation), tuple(inputs.values()), heavy, queries)
+
+
+def followed(engine: Engine, find: Find, relation: Relation, changed: Mapping[str, int]) -> list[Changed]:
+    """What so many changed rows of some inputs make a relation read."""
+    plans = {key: plan_of(engine, find, relation, key) for key in changed}
+    return [Changed(changed[key], plan, changed[key] <= SMALL) for key, plan in plans.items() if plan is not None]
+
+
+def refresh_of(relation: Relation, everything: Iterable[Relation]) -> str:
+    """The option that decides. An auxiliary relation follows the change if any view that it is kept for insists."""
+    assert relation.definition is not None
+    if relation.kind != AUXILIARY:
+        return relation.definition.refresh
+    users = [user.definition for user in everything if user.definition and relation.id in user.definition.hidden]
+    return "incremental" if any(user.refresh == "incremental" for user in users) else relation.definition.refresh
+
+
+def decide(reader: StateReader, relation: Relation, changed: Collection[str], refresh: str) -> Choice:
+    """The way to bring a stored relation up to date after changes of some of its inputs."""
+    find, rates = reader.by_id, RATES[reader.engine.kind]
+    coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
+    rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
+    if relation.definition is not None and isinstance(relation.definition.maintained, n.Fixpoint):
+        return choose_for_recursion(refresh, sum(rows.values()), stored_of(find, relation, {}), rates)
+    return choose(
+        refresh,
+        sum(rows.values()),
+        stored_of(find, relation, coming),
+        rates,
+        lambda: followed(reader.engine, find, relation, rows),
+    )
+
+
+def pending_rows(changes: Mapping[str, Pending], key: str) -> int:
+    """How many signed rows the open transaction adds to a relation."""
+    pending = changes.get(key)
+    return 0 if pending is None else int(pending.rows.num_rows) + sum(file.rows for file in pending.staged)
+
+
+def _newer_rows(reader: StateReader, key: str) -> int:
+    """How many committed rows lie between the reader's two states of a relation; a merged file counts as a whole."""
+    return sum(file.rows for file in reader.by_id(key).files_at(reader.epoch) if file.last_epoch > reader.since)

@@ -1,0 +1,73 @@
+"""What maintenance asks of a transaction: two states of its relations, and the changes gathered so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from viewkeeper.algebra.nodes import Node
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.store.store import Store
+
+
+@dataclass
+class Pending:
+    """The change a transaction makes to one relation."""
+
+    relation: Relation
+    rows: pa.Table
+    staged: list[DataFile] = field(default_factory=list)
+    files_read: int = 0
+    files_total: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no change."""
+        return self.rows.num_rows == 0 and not self.staged
+
+
+class Situation(Protocol):
+    """A transaction, as far as maintenance sees it and writes to it."""
+
+    store: Store
+    state: State
+    pending: dict[str, Pending]
+    created: dict[str, Relation]
+    defined: dict[str, Definition]
+    unfilled: set[str]
+    redefined: set[str]
+    refreshing: set[str]
+    derived: set[str]
+    refreshed: dict[str, int]
+    formerly: dict[str, Node]
+    not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]]
+    most_queries: int | None
+
+    @property
+    def changed(self) -> set[str]:
+        """The ids of the relations it has changed so far."""
+
+    def alive(self) -> list[Relation]:
+        """The relations it sees, of all kinds."""
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id, as it sees it."""
+
+    def pending_of(self, relation: Relation) -> Pending:
+        """The change gathered for a relation."""
+
+    def add_rows(self, relation: Relation, change: pa.Table) -> None:
+        """Joins a net change on the driver to the one gathered."""
+
+    def add_files(self, relation: Relation, files: Iterable[DataFile]) -> None:
+        """Joins a change in files to the one gathered."""
+
+    def settle(self) -> None:
+        """Makes every gathered change net."""
+
+    def drop_derived(self) -> None:
+        """Forgets the changes of views, so that they can be worked out again."""

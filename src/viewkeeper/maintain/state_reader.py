@@ -1,0 +1,461 @@
+"""Reading relations for a maintenance plan: before, after, and what changed, by key where a plan has keys.
+
+Old is the epoch a view was last true at: for views kept at every commit the one before it, for a view refreshed on
+demand an earlier one. New is what the transaction sees. A change is what lies in between.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.rows import consolidate, expand, row_tuples, rows_among
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
+from viewkeeper.algebra.types import Type, quote
+from viewkeeper.catalog.definition import AUXILIARY
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.connect_columns import listed, parsed
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowered import Binding, Lowered, all_renamed
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.once import OnceEach
+from viewkeeper.maintain.recursions import Recursions, signed
+from viewkeeper.maintain.situation import Pending, Situation
+from viewkeeper.plan.sharing import Common, Sharing
+from viewkeeper.store.batches import stored_frame
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scans import Scan, Source, pick, signed_frame
+from viewkeeper.store.scratch import adopt_scratch
+from viewkeeper.store.store import Store
+
+SHARED_FROM = 20_000
+"""With more changed rows than that, the change of a join that several views have is worked out once for all of them.
+With fewer, the rows it is made of are on the driver, and to keep the joined ones would be one query more."""
+
+
+class OutOfQueries(Exception):
+    """Something on trial has run more queries than it may: a recursion that goes on and on."""
+
+
+@dataclass
+class Work:
+    """What maintenance has read, for the report."""
+
+    files_read: int = 0
+    files_total: int = 0
+    rows_read: int = 0
+    read: list[str] = field(default_factory=list)
+    queries: int = 0
+
+    def count(self, name: str, picked: Scan) -> None:
+        """Notes that a relation is read."""
+        self.files_read += len(picked.files)
+        self.files_total += picked.total_files
+        self.rows_read += sum(file.rows for file in picked.files)
+        if picked.files:
+            self.read.append(name)
+
+
+class StateReader:
+    """Reads relations as they are at an epoch, with what a transaction adds, and as they were at an earlier one."""
+
+    def __init__(
+        self,
+        store: Store,
+        by_id: Callable[[str], Relation],
+        epoch: int,
+        since: int,
+        pending: Mapping[str, Pending] | None = None,
+    ) -> None:
+        """New is `epoch` with the pending changes, old is `since`."""
+        self.store = store
+        self.engine = store.engine
+        self.by_id = by_id
+        self.epoch = epoch
+        self.since = since
+        self.pending = pending or {}
+        self.fetched: Fetched | None = None  # these three are shared by the views of one transaction
+        self.common: CommonChanges | None = None
+        self.recursions = Recursions(OnceEach())
+        self.own = ""  # the view that is worked on: what it reads of itself is not counted
+        self.most_queries: int | None = None
+        self.work = Work()
+
+    @property
+    def queries(self) -> int:
+        """How many queries it has run so far."""
+        return self.work.queries
+
+    def grown(self, changed: Collection[str]) -> set[str]:
+        """Those of some changed relations that only gain rows, as far as that can be seen on the driver."""
+        if self.since < self.epoch:
+            return set()
+        pending = {key: self.pending[key] for key in changed if key in self.pending}
+        return {
+            key
+            for key, change in pending.items()
+            if not change.staged and change.rows.num_rows and pc.min(change.rows[WEIGHT]).as_py() > 0
+        }
+
+    @staticmethod
+    def of(tx: Situation, since: int | None = None) -> StateReader:
+        """Reads what a transaction sees; old is the epoch it began from unless said otherwise."""
+        epoch = tx.state.epoch
+        reader = StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
+        reader.most_queries = tx.most_queries
+        return reader
+
+    def rederived(self, node: n.Rederived) -> Lowered:
+        """The change of a recursion that is not stored."""
+        net = self.recursions.rederived(self.engine, self, node)
+        return signed(self.engine, self, net, node.recursion.shown, node.outputs)
+
+    def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """The rows that a recursion shows."""
+        return self.recursions.rows(self.engine, self, node, binding)
+
+    # what a plan asks for --------------------------------------------------------------------------
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """The rows of a relation in a state: at least those that the binding asks for."""
+        if self.common is not None and scan.relation in self.common.wanted:
+            return self.common.scan(self, scan)
+        relation = self.by_id(scan.relation)
+        if scan.state == n.CHANGE:
+            return self._change(scan, relation)
+        keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
+        picked = pick(self._source(relation, scan.state), keys)
+        if relation.id != self.own:
+            self.work.count(f"{relation.name}@{scan.state}", picked)
+        if picked.is_empty:
+            return self._nothing(scan)
+        local = self._on_driver(scan, relation, picked)
+        if local is not None:
+            return local
+        frame = self._plain(scan, picked)
+        return Lowered(frame, scan.outputs, False, known, bool(known))
+
+    def _on_driver(self, scan: n.Scan, relation: Relation, picked: Scan) -> Lowered | None:
+        """The rows on the driver, if they are few: a small relation, or what a few keys pick of a large one."""
+        source = picked.source
+        if source.staged or any(column.type.has_map() for column in relation.schema):
+            return None
+        if self.store.small.are_few(picked):
+            rows = self.store.small.net_rows(picked).select([*scan.stored_names, WEIGHT])
+        elif picked.keys is not None and self.fetched is not None:
+            found = self.fetched.rows(self, scan, relation, picked)
+            if found is None:
+                return None
+            rows = found
+        else:
+            return None
+        if source.rows is not None and source.rows.num_rows:
+            rows = consolidate(pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])]))
+        plain = expand(rows).rename_columns([a.label for a in scan.outputs])
+        return self.local(plain, scan.outputs, weighted=False)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored of a relation."""
+        if scan.state == n.CHANGE:
+            return 0
+        return sum(file.rows for file in self.by_id(scan.relation).files)
+
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
+        """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
+        if lowered.empty or lowered.rows is not None:
+            return replace(lowered, count=lowered.rows.num_rows if lowered.rows is not None else 0)
+        self.work.queries += 1
+        if self.most_queries is not None and self.work.queries > self.most_queries:
+            raise OutOfQueries(f"more than {self.most_queries} queries")
+        schema = schema_of(lowered.outputs)
+        lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
+        small = self.engine.collect_small(lowered.frame) if not large else None
+        if small is not None:
+            table = conform(small, schema, signed=lowered.weighted)
+            if lowered.weighted:
+                table = consolidate(table)
+            return self.local(table, lowered.outputs, weighted=lowered.weighted)
+        extra = f"{WEIGHT} bigint" if lowered.weighted else ""
+        path = self.store.scratch_path()
+        frame = consolidated(lowered.frame, schema) if lowered.weighted else lowered.frame
+        self.engine.write(frame, self.store.storage.url(path))
+        kept, rows = adopt_scratch(self.store, path, schema, extra)
+        return Lowered(kept, lowered.outputs, lowered.weighted, (), False, rows == 0, count=rows)
+
+    # states ----------------------------------------------------------------------------------------
+
+    def _source(self, relation: Relation, state: str) -> Source:
+        if state == n.OLD:
+            return Source(relation.schema, relation.files_at(self.since), self.since)
+        pending = self.pending.get(relation.id)
+        staged = tuple(pending.staged) if pending else ()
+        return Source(
+            relation.schema, relation.files_at(self.epoch), self.epoch, staged, pending.rows if pending else None
+        )
+
+    def _change(self, scan: n.Scan, relation: Relation) -> Lowered:
+        pending = self.pending.get(relation.id)
+        names = scan.stored_names
+        frames: list[Frame] = []
+        rows: pa.Table | None = None
+        if pending is not None:
+            if pending.rows.num_rows:
+                rows = pending.rows.select([*names, WEIGHT])
+            if pending.staged:
+                frames.append(stored_frame(self.engine, self.store.storage, pending.staged, relation.schema))
+        if self.since < self.epoch:
+            frames += self._between(relation)
+        if not frames:
+            if rows is None:
+                return self._nothing(scan, weighted=True)
+            known = self.fetched.changes if self.fetched is not None else {}
+            place = (relation.id, tuple(names))
+            if place not in known:
+                known[place] = consolidate(rows)
+            net = known[place].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
+            return self.local(net, scan.outputs, weighted=True)
+        texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
+        parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
+        if rows is not None:
+            schema = schema_of(scan.outputs)
+            parts.append(self.engine.arrow(rows.rename_columns([*schema.names, WEIGHT]), schema, f"{WEIGHT} bigint"))
+        return self.keep(Lowered(self.engine.union(parts), scan.outputs, True, (), True))
+
+    def _between(self, relation: Relation) -> list[Frame]:
+        """The committed rows after `since`."""
+        newer = [file for file in relation.files_at(self.epoch) if file.last_epoch > self.since]
+        if not newer:
+            return []
+        frame = stored_frame(self.engine, self.store.storage, newer, relation.schema)
+        return [frame.filter(parsed(f"{EPOCH} IS NULL OR ({EPOCH} > {self.since} AND {EPOCH} <= {self.epoch})"))]
+
+    # frames ----------------------------------------------------------------------------------------
+
+    def _plain(self, scan: n.Scan, picked: Scan) -> Frame:
+        """The picked rows, only the columns that are needed, duplicates repeated."""
+        pairs = zip(scan.stored_names, scan.outputs, strict=True)
+        texts = [f"{quote(name)} AS {a.label}" for name, a in pairs]
+        labels = [a.label for a in scan.outputs]
+        frame = signed_frame(self.engine, self.store.storage, picked).select(*listed(*texts, WEIGHT))
+        if not picked.has_repeats:
+            return frame.select(*listed(*labels))
+        if picked.has_deletions:
+            frame = consolidated(frame, schema_of(scan.outputs), guarded=True)
+        copies = f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"
+        return frame.select(*listed(*labels, copies)).select(*listed(*labels))
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver as a frame."""
+        schema = schema_of(outputs)
+        frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
+        known = table.drop_columns([WEIGHT]) if weighted else table
+        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, (), table, table.num_rows)
+
+    def _nothing(self, scan: n.Scan, *, weighted: bool = False) -> Lowered:
+        schema = schema_of(scan.outputs)
+        return self.local(
+            (schema.signed_arrow if weighted else schema.arrow).empty_table(), scan.outputs, weighted=weighted
+        )
+
+    @staticmethod
+    def _keys(scan: n.Scan, relation: Relation, binding: Binding) -> tuple[Keys | None, tuple[pa.Table, ...]]:
+        """The binding on the relation's own columns and types, those it is sorted by first; and what is known then.
+
+        A column that is compared with another type than its own is left out, unless both are integers.
+        """
+        names = dict(zip(scan.outputs, scan.stored_names, strict=True))
+        usable = [a for a in binding.columns if _comparable(binding.table.column(a.label).type, a.type)]
+        if not usable:
+            return None, ()
+        order = [name.lower() for name in relation.schema.sort_columns]
+        columns = sorted(
+            usable, key=lambda a: order.index(names[a].lower()) if names[a].lower() in order else len(order)
+        )
+        schema = relation.schema.subset([names[a] for a in columns])
+        arrays = []
+        for attribute, stored in zip(columns, schema, strict=True):
+            array = binding.table.column(attribute.label)
+            if array.type != stored.type.arrow:
+                array = _fitting(array, stored.type.arrow)
+            arrays.append(array)
+        known = binding.table.select([a.label for a in columns])
+        return Keys(pa.table(arrays, names=schema.names), schema), (known,)
+
+
+Coming: TypeAlias = "concurrent.futures.Future[pa.Table | None]"
+
+
+class Fetched:
+    """What was read of large relations by a few keys, once for all views that a transaction reaches.
+
+    The rows are those before the transaction; what it changes is on the driver anyway.
+    """
+
+    def __init__(
+        self,
+        kept: Iterable[tuple[Relation, n.Node]],
+        not_there: Mapping[tuple[str, tuple[str, ...]], Set[tuple[Any, ...]]],
+    ) -> None:
+        """`kept` are all those views with their expressions: together they say which columns will be wanted.
+
+        `not_there` are keys that were looked up and not there before the transaction's own changes.
+        """
+        self._not_there = not_there
+        self._columns: dict[str, list[str]] = {}
+        for relation, node in kept:
+            if relation.kind == AUXILIARY:
+                self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
+            for scan in n.scans(node):
+                known = self._columns.setdefault(scan.relation, [])
+                known += [name for name in scan.stored_names if name not in known]
+        self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], Coming]]] = {}
+        self.changes: dict[tuple[str, tuple[str, ...]], pa.Table] = {}  # net, of the columns that some view reads
+        self._lock = threading.Lock()
+
+    def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> pa.Table | None:
+        """The net signed rows with some keys, with the columns of the scan; None if they are too many."""
+        keys = picked.keys
+        assert keys is not None
+        wanted = self._columns.setdefault(relation.id, [])
+        columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
+        values = frozenset(row_tuples(keys.table))
+        if self._nothing_with(relation, tuple(keys.schema.names), values):
+            return relation.schema.subset(scan.stored_names).signed_arrow.empty_table()
+        name = (relation.id, tuple(keys.schema.names), tuple(columns))
+        with self._lock:
+            earlier = self._tables.setdefault(name, [])
+            coming = next((future for had, future in earlier if values <= had), None)
+            mine = coming is None
+            if coming is None:
+                coming = concurrent.futures.Future()
+                earlier.append((values, coming))
+        if mine:
+            try:
+                coming.set_result(self._fetch(reader, relation, picked, columns))
+            except BaseException as problem:
+                coming.set_exception(problem)
+        found = coming.result()
+        if found is None:
+            return None
+        if not mine:
+            found = rows_among(found, keys.schema.names, keys.table)
+        return found.select([*scan.stored_names, WEIGHT])
+
+    def _nothing_with(self, relation: Relation, names: tuple[str, ...], values: frozenset[Any]) -> bool:
+        """Whether keys that were looked up say that no row has any of these. A group has a key only if a row has it."""
+        place = (relation.id, names)
+        if relation.kind == AUXILIARY and relation.definition is not None:
+            node = relation.definition.maintained
+            columns = dict(zip(relation.schema.names, node.outputs, strict=True))
+            found = came_from(node, [columns[name] for name in names])
+            if found is not None:
+                place = found
+        return values <= self._not_there.get(place, frozenset())
+
+    @staticmethod
+    def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
+        reader.work.queries += 1
+        stored = replace(picked, rows=None)
+        schema = relation.schema.subset(columns)
+        frame = signed_frame(reader.engine, reader.store.storage, stored)
+        frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
+        small = reader.engine.collect_small(frame)
+        return None if small is None else consolidate(conform(small, schema, signed=True))
+
+
+class CommonChanges:
+    """The changes of joins that views of a transaction have in common, each worked out by the first that asks."""
+
+    def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
+        self._views = list(views)
+        self.wanted: dict[str, frozenset[str]] = {}  # with the relations that have changed
+        self._once = OnceEach()
+
+    def look(self, changed: Set[str], rows: Callable[[str], int]) -> None:
+        """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows."""
+        if sum(map(rows, changed)) <= SHARED_FROM:
+            return
+        for common in self.sharing.commons.values():
+            mine = common.relations & changed
+            if common.id not in self.wanted and sum(map(rows, mine)) > SHARED_FROM:
+                self.wanted[common.id] = frozenset(mine)
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """What the views have in common; looked for only when many rows change."""
+        return Sharing(self._views)
+
+    def of(self, view: str) -> list[Common]:
+        """The wanted joins that a view has."""
+        return [self.sharing.commons[key] for key in self.wanted if view in self.sharing.commons[key].users]
+
+    def scan(self, reader: StateReader, scan: n.Scan) -> Lowered:
+        """The change of a common join, under the scan's columns."""
+        common = self.sharing.commons[scan.relation]
+
+        def work() -> Lowered:
+            change = differentiate(common.node, self.wanted[common.id])
+            assert change is not None
+            return reader.keep(Lowering(reader.engine, reader).lower(change))
+
+        found = self._once.get(common.id, work)
+        columns = dict(zip(common.names, found.outputs, strict=True))
+        pairs = [(a, columns[name]) for a, name in zip(scan.outputs, scan.stored_names, strict=True)]
+        texts = [f"{theirs.label} AS {ours.label}" for ours, theirs in pairs]
+        frame = found.frame.select(*listed(*texts, WEIGHT))
+        known = all_renamed(found.known, pairs)
+        return Lowered(frame, scan.outputs, True, known, found.narrow, found.empty)
+
+
+def came_from(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:
+    """The stored columns whose values some columns of an expression have: in every row those of a row that is there."""
+    match node:
+        case n.Scan():
+            names = dict(zip(node.outputs, node.stored_names, strict=True))
+            return node.relation, tuple(names[column] for column in columns)
+        case n.Project():
+            below = [dict(node.columns)[column].attribute for column in columns]
+            return came_from(node.input, below) if all(below) else None  # type: ignore[arg-type]
+        case n.Filter():
+            return came_from(node.input, columns)
+        case n.Aggregate():
+            return came_from(node.input, columns) if set(columns) <= set(node.groups) else None
+        case n.Join():
+            for part in node.inputs:
+                if set(columns) <= set(part.outputs):
+                    return came_from(part, columns)
+            return None
+        case _:
+            return None
+
+
+def _comparable(given: pa.DataType, kind: Type) -> bool:
+    """Whether values of a type can be looked up among those of another as they are."""
+    return bool(given == kind.arrow) or (pa.types.is_integer(given) and kind.is_integer)
+
+
+def _fitting(array: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Integers as another integer type. One that does not fit equals no value there: zero takes its place."""
+    wide = pc.cast(array, pa.int64())
+    limit = 1 << (kind.bit_width - 1)
+    if kind.bit_width < 64:
+        inside = pc.and_(pc.greater_equal(wide, pa.scalar(-limit)), pc.less(wide, pa.scalar(limit)))
+        wide = pc.if_else(inside, wide, pa.scalar(0, pa.int64()))
+    return pc.cast(wide, kind)
+
+
+def schema_of(outputs: tuple[Attribute, ...]) -> Schema:
+    """The schema of a lowered frame."""
+    return Schema(tuple(Column(a.label, a.type) for a in outputs))

@@ -1,0 +1,33 @@
+"""The relations of a database, as an analysis knows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewkeeper.advice.named_relations import Kept, Known, Unkept
+from viewkeeper.algebra.schema import Key
+from viewkeeper.analysis.dependencies import keys_of
+from viewkeeper.catalog.definition import AUXILIARY, TABLE, VIEW
+from viewkeeper.catalog.state import State
+from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.query.programs import DATALOG
+
+
+def known_relations(state: State) -> Known:
+    """Tables with their keys, views that are stored with those that follow from their queries, and virtual views."""
+    known = Known()
+
+    declared = declared_keys(state.relations.get)
+    for relation in state.alive():
+        definition = relation.definition
+        if relation.kind == AUXILIARY:
+            continue
+        if relation.kind == TABLE or definition is None:
+            known.add(Kept(relation.name, relation.schema, is_view=False))
+        elif relation.kind == VIEW and definition.language != DATALOG:
+            known.add(Unkept(relation.name, definition.sql, definition.sql, definition.names))
+        else:
+            keys = keys_of(definition.as_written, definition.names, declared)
+            schema = replace(relation.schema, keys=tuple(Key(key, primary=False) for key in keys))
+            known.add(Kept(relation.name, schema, is_view=True))
+    return known

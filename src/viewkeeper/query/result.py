@@ -1,0 +1,146 @@
+"""Results: what a query gives back, computed when first looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra.rows import schema_of_arrow
+from viewkeeper.algebra.types import Type
+from viewkeeper.catalog.state import State
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.errors import EngineError, SessionLost, TypeMismatch, ViewkeeperError
+from viewkeeper.query.frames import at_place
+from viewkeeper.transaction.change import Commit
+
+
+class Result:
+    """Rows with column names, and the commit of a statement that changed data."""
+
+    def __init__(
+        self,
+        *,
+        table: pa.Table | None = None,
+        frame: Frame | None = None,
+        engine: Engine | None = None,
+        state: State | None = None,
+        commit: Commit | None = None,
+        text: str = "",
+        count: int | None = None,
+        again: Callable[[], Frame] | None = None,
+        remarks: Sequence[str] = (),
+    ) -> None:
+        """`again` makes the frame anew, should the engine lose its session before the rows are asked for."""
+        self.commit = commit
+        self.remarks = list(remarks)
+        self.state = state
+        self.count = count
+        self._table = table
+        self._frame = frame
+        self._engine = engine
+        self._text = text
+        self._again = again
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether this is the result of a query, be it of no rows, and not of a change."""
+        return self._table is not None or self._frame is not None
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names in order."""
+        if self._table is None and self._frame is not None and self._engine is not None:
+            return [name for name, _ in self._from_frame(self._engine.columns)]
+        return list(self.arrow().column_names)
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table, duplicates repeated."""
+        if self._table is None:
+            if self._frame is None or self._engine is None:
+                self._table = pa.table({})
+            else:
+                try:
+                    self._table = self._from_frame(self._engine.collect)
+                except ViewkeeperError as problem:
+                    raise at_place(problem, self._text) from problem
+        return self._table
+
+    def _from_frame(self, action: Callable[[Frame], Any]) -> Any:
+        assert self._engine is not None
+        try:
+            return action(self._frame)
+        except SessionLost:
+            if self._again is None or self._engine.given is not None:
+                raise
+            self._engine.forget_session()  # a frame can be made without a word to the engine
+            self._frame = self._engine.surviving(self._again)
+            return action(self._frame)
+        except ViewkeeperError as problem:
+            if self._again is None or not self._engine.supplied(problem):
+                raise
+            self._frame = self._engine.surviving(self._again)
+            return self._from_frame(action)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as tuples, duplicates repeated. Maps and structs are dicts; timestamps are in UTC."""
+        table = self.arrow()
+        columns = []
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if pa.types.is_timestamp(field.type) and field.type.tz:
+                column = column.cast(pa.timestamp("us", "UTC"))
+            try:
+                values = column.to_pylist()
+            except OverflowError as problem:
+                raise TypeMismatch(
+                    f"column '{field.name}' has a date or time outside the years 1 to 9999, which Python does not have",
+                    hint="use arrow(), or a condition that leaves such rows out",
+                ) from problem
+            if pa.types.is_nested(field.type):
+                kind = schema_of_arrow(pa.schema([field]))[0][1]
+                values = [_plain(value, kind) for value in values]
+            columns.append(values)
+        return list(zip(*columns, strict=True)) if columns else []
+
+    def pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.arrow().to_pandas()
+
+    def spark(self) -> Any:
+        """The rows as a Spark DataFrame, not yet computed."""
+        if self._frame is not None:
+            return self._frame
+        if self._table is not None and self._engine is not None:
+            return self._engine.sent(self._table)
+        raise EngineError("this result was not made by the engine", hint="use rows(), arrow() or pandas()")
+
+    def __repr__(self) -> str:
+        if self.commit is not None:
+            return f"Result(epoch {self.commit.epoch})"
+        return (
+            f"Result({', '.join(self.columns)})" if self._frame is not None or self._table is not None else "Result()"
+        )
+
+
+def _plain(value: Any, kind: Type) -> Any:
+    """Nested values as people write them: maps as dicts."""
+    if value is None:
+        return None
+    if kind.name == "map" and kind.key is not None and kind.value is not None:
+        pairs = value.items() if isinstance(value, dict) else value
+        return {_hashable(_plain(k, kind.key)): _plain(v, kind.value) for k, v in pairs}
+    if kind.name == "array" and kind.element is not None:
+        return [_plain(part, kind.element) for part in value]
+    if kind.name == "struct":
+        return {name: _plain(value[name], part) for name, part in kind.fields}
+    return value
+
+
+def _hashable(value: Any) -> Any:
+    """A map's key: nested ones become tuples."""
+    if isinstance(value, dict):
+        return tuple(_hashable(part) for part in value.values())
+    if isinstance(value, list):
+        return tuple(_hashable(part) for part in value)
+    return value

@@ -1,0 +1,236 @@
+"""SELECT through the algebra of views: a query is a view without a name, read once.
+
+A plain query (`sql/select_statements.py`) and one that the algebra refuses by name go to the engine as they are
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import parse_type, quote
+from viewkeeper.catalog.definition import VIEW
+from viewkeeper.catalog.name_errors import no_such_table
+from viewkeeper.catalog.state import Relation, State
+from viewkeeper.engine.connect_columns import listed, parsed
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowered import Binding, Lowered, Reader
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.operator_texts import sort_column
+from viewkeeper.engine.typer import EngineTyper
+from viewkeeper.errors import (
+    EngineError,
+    NotFound,
+    NotMaintainable,
+    Place,
+    SessionLost,
+    SqlError,
+    TypeMismatch,
+    ViewkeeperError,
+)
+from viewkeeper.maintain.state_reader import StateReader
+from viewkeeper.query.virtual_views import seen_query, virtual_query
+from viewkeeper.recursion.pushed_constants import with_constants
+from viewkeeper.sql.dialect import offset_of
+from viewkeeper.sql.query import Query, Stored, Virtual
+from viewkeeper.sql.select_statements import PLAIN, Selected, is_plain, says_the_same, select
+from viewkeeper.sql.table_references import parse_query, place_of_name
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.open_transaction import OpenTransaction
+
+
+class Tables(Protocol):
+    """What a query reads: the relations its names stand for, and their rows."""
+
+    def find(self, name: str, place: Place) -> Stored | Virtual:
+        """The relation of a name."""
+
+    def seen(self, query: Query) -> Query:
+        """The query over what is stored."""
+
+    def reader(self) -> Reader:
+        """Reads what is stored."""
+
+
+@dataclass(frozen=True)
+class TablesIn:
+    """The relations as a transaction sees them, and frames that a changing statement gives names."""
+
+    tx: OpenTransaction
+    given: Mapping[str, Frame]
+
+    def find(self, name: str, place: Place) -> Stored | Virtual:
+        """The relation of a name."""
+        if name in self.given:
+            columns = self.tx.store.engine.columns(self.given[name])
+            return Stored(name, name, Schema(tuple(Column(column, parse_type(kind)) for column, kind in columns)))
+        relation = self.tx.relation(name, place)
+        if relation.kind == VIEW:
+            return Virtual(relation.name, virtual_query(relation))
+        return Stored(relation.id, relation.name, relation.schema)
+
+    def seen(self, query: Query) -> Query:
+        """The query over what is stored: materialized views that are behind are computed."""
+        return seen_query(self.tx, query)
+
+    def reader(self) -> Reader:
+        """Reads what the transaction sees."""
+        return _Given(StateReader.of(self.tx), self.given)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Reads what is stored, and frames that are given."""
+
+    stored: StateReader
+    given: Mapping[str, Frame]
+
+    @property
+    def queries(self) -> int:
+        """How many queries it has run so far."""
+        return self.stored.queries
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """The rows of a relation or of a given frame."""
+        if scan.relation not in self.given:
+            return self.stored.scan(scan, binding)
+        pairs = zip(scan.stored_names, scan.outputs, strict=True)
+        texts = [f"{quote(name)} AS {attribute.label}" for name, attribute in pairs]
+        return Lowered(self.given[scan.relation].select(*listed(*texts)), scan.outputs)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored; none of what is given."""
+        return 0 if scan.relation in self.given else self.stored.size(scan)
+
+    def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
+        """The same rows computed once."""
+        return self.stored.keep(lowered, large=large)
+
+    def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
+        """The rows that a recursion shows."""
+        return self.stored.fixpoint(node, binding)
+
+    def rederived(self, node: n.Rederived) -> Lowered:
+        """The change of a recursion that is not stored."""
+        return self.stored.rederived(node)
+
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+        """Rows on the driver as a frame."""
+        return self.stored.local(table, outputs, weighted=weighted)
+
+
+@dataclass(frozen=True)
+class TablesAt:
+    """The relations at an epoch, under the definitions they had then."""
+
+    store: Store
+    state: State
+    epoch: int
+
+    def relation(self, name: str, place: Place | None) -> Relation:
+        """The relation of a name."""
+        found = self.state.find(name, self.epoch)
+        if found is None:
+            if self.epoch != self.state.epoch and self.state.find(name) is not None:
+                raise NotFound(f"there was no table named '{name}' at epoch {self.epoch}", place=place)
+            raise no_such_table(name, self.state.names(), place)
+        return found
+
+    def find(self, name: str, place: Place) -> Stored | Virtual:
+        """The relation of a name."""
+        relation = self.relation(name, place)
+        definition = relation.definition_at(self.epoch)
+        if definition is not None and definition.kind == VIEW:
+            return Virtual(relation.name, Query(definition.as_written, definition.names))
+        return Stored(relation.id, relation.name, relation.schema)
+
+    def seen(self, query: Query) -> Query:
+        """The query as it is."""
+        return query
+
+    def reader(self) -> Reader:
+        """Reads the state of the epoch."""
+        return StateReader(self.store, self.state.relations.__getitem__, self.epoch, self.epoch)
+
+
+def translated(store: Store, text: str, whole: str, tables: Tables) -> Selected | str:
+    """A query as algebra, or why it goes to the engine as it is written."""
+    tree = parse_query(text, whole)
+    typer = EngineTyper(store.engine)
+    if is_plain(text, tree) and says_the_same(tree, coerces=typer.coerces):
+        return PLAIN
+    own = text in whole
+    try:
+        return select(tree, text, whole if own else text, tables, typer)
+    except NotMaintainable as refusal:
+        return refusal.message
+    except ViewkeeperError as problem:
+        if not own:
+            problem.place = _place_of_same(problem.place, text, whole) if problem.place is not None else None
+            problem.hint = problem.hint.replace(f", {WEIGHT}", "") if problem.hint is not None else None
+        raise
+
+
+def _place_of_same(place: Place, text: str, whole: str) -> Place | None:
+    """Where the user's text has what stands at a place of a query that was made from it."""
+    start = offset_of(text, place.line, place.column)
+    return place_of_name(text[start : start + place.length], whole)
+
+
+def selected_frame(store: Store, text: str, whole: str, tables: Tables, written: Callable[[], Frame]) -> Frame:
+    """The rows of a query. `written` gives the frame of its text as it is."""
+    found = translated(store, text, whole, tables)
+    if isinstance(found, str):
+        return written()
+    query = tables.seen(found.query)
+    query = replace(query, node=with_constants(query.node))
+    frame = _rows(Lowering(store.engine, tables.reader()), n.at(query.node, n.NEW))
+    return frame.toDF(*(_engine_names(store, query, written) if found.guessed else query.names))
+
+
+def _engine_names(store: Store, query: Query, written: Callable[[], Frame]) -> tuple[str, ...]:
+    """The names that the engine gives to the columns of the text; ours if it cannot run the text itself, or takes it
+    for other columns."""
+    try:
+        names = tuple(name for name, _ in store.engine.columns(written()))
+    except SessionLost:
+        raise
+    except (EngineError, NotFound, SqlError, TypeMismatch):
+        return query.names
+    return names if len(names) == len(query.names) else query.names
+
+
+def _is_ordered(node: n.Node) -> bool:
+    """Whether rows come in the order of an ORDER BY, which columns and conditions above it hand on."""
+    while isinstance(node, (n.Project, n.Filter)):
+        node = node.input
+    return isinstance(node, n.Top) and not node.partition
+
+
+def _rows(lowering: Lowering, node: n.Node) -> Frame:
+    """The rows of a query, the last ORDER BY and LIMIT as the engine has them: which of equal rows come first is open.
+
+    In a view a LIMIT goes by the whole row, so that it always keeps the same ones.
+    """
+    if not _is_ordered(node):
+        lowered = lowering.lower(node)
+        return lowered.frame.select(*listed(*lowered.columns))
+    if isinstance(node, n.Project):
+        texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
+        return _rows(lowering, node.input).select(*listed(*texts))
+    if isinstance(node, n.Filter):
+        return _rows(lowering, node.input).filter(parsed(lowering.condition(node)))
+    assert isinstance(node, n.Top)
+    frame = _rows(lowering, node.input)
+    if node.order:
+        frame = frame.orderBy(*[sort_column(key) for key in node.order])
+    if node.offset:
+        frame = frame.offset(node.offset)
+    return frame if node.limit is None else frame.limit(node.limit)

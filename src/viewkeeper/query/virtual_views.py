@@ -1,0 +1,114 @@
+"""Reading views that store nothing: their rows at an epoch or inside a transaction, and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Numbers, column
+from viewkeeper.catalog.definition import MATERIALIZED, Definition
+from viewkeeper.catalog.state import Relation, State
+from viewkeeper.engine.connect_columns import listed
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.log.open_log import Held
+from viewkeeper.maintain.propagation import affected, net_change, net_difference
+from viewkeeper.maintain.state_reader import StateReader
+from viewkeeper.sql.query import Query
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.change import Change
+from viewkeeper.transaction.open_transaction import OpenTransaction, Read, changed_epochs
+
+
+def virtual_query(relation: Relation) -> Query:
+    """The query of a view, as it was read when the view was made."""
+    assert relation.definition is not None
+    return Query(relation.definition.as_written, relation.definition.names)
+
+
+def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) -> Frame:
+    """The rows of a view that stores nothing, at an epoch."""
+    definition = relation.definition_at(epoch)
+    assert definition is not None
+    reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
+    node = definition.maintained if _kept_beside(state, definition, epoch) else definition.as_written
+    return named_frame(store, Query(node, definition.names), reader)
+
+
+def _kept_beside(state: State, definition: Definition, since: int) -> bool:
+    """Whether all that is kept beside a view that stores nothing itself can be read from an epoch on."""
+    kept = [state.relations.get(key) for key in definition.hidden]
+    return all(r is not None and r.created <= since and state.oldest_of(r) <= since for r in kept)
+
+
+def stale(tx: OpenTransaction) -> set[str]:
+    """The materialized views that will change when the transaction commits: until then they are computed."""
+    changed = tx.changed
+    if not changed and not tx.unfilled and not tx.redefined:
+        return set()
+    reached = [relation for level in affected(tx, {*changed, *tx.unfilled, *tx.redefined}) for relation in level]
+    return {relation.id for relation in reached if relation.kind == MATERIALIZED}
+
+
+def virtual_frame_in(tx: OpenTransaction, relation: Relation) -> Frame:
+    """The rows of a view as a transaction sees them, computed from what it sees of the tables."""
+    return named_frame(tx.store, seen_query(tx, virtual_query(relation)), StateReader.of(tx))
+
+
+def seen_query(tx: OpenTransaction, query: Query) -> Query:
+    """A query with what a transaction would read for it; remembered, because a conflict would make it wrong."""
+    query = Query(_as_seen(query.node, tx, stale(tx), Numbers(n.highest(query.node) + 1)), query.names)
+    for scan in n.scans(query.node):
+        if scan.relation in tx.state.relations:
+            tx.reads.append(Read(scan.relation))
+    return query
+
+
+def _as_seen(node: n.Node, tx: OpenTransaction, behind: set[str], numbers: Numbers) -> n.Node:
+    """The expression with materialized views that are behind replaced by their queries."""
+
+    def turn(part: n.Node) -> n.Node:
+        if not isinstance(part, n.Scan) or part.relation not in behind:
+            return part
+        query = virtual_query(tx.by_id(part.relation))
+        inside, _ = n.fresh(query.node, numbers)
+        by_name = dict(zip([name.lower() for name in query.names], inside.outputs, strict=True))
+        columns = tuple(
+            (a, column(by_name[name.lower()])) for a, name in zip(part.outputs, part.stored_names, strict=True)
+        )
+        return n.Project(_as_seen(inside, tx, behind, numbers), columns)
+
+    return n.transform(node, turn)
+
+
+def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
+    """The rows of a query under the names a user gave its columns."""
+    lowered = Lowering(store.engine, reader).lower(n.at(query.node, n.NEW))
+    return lowered.frame.select(*listed(*lowered.columns)).toDF(*query.names)
+
+
+def virtual_changes(store: Store, held: Held, relation: Relation, since: int) -> Iterator[tuple[int, Change]]:
+    """The net changes of a view that stores nothing, epoch by epoch, from the states of what it reads.
+
+    The first is what it shows when it is made; where its definition was replaced, the difference of the two.
+    """
+    state = held.state
+    epochs = {relation.created, *(until for until, _ in relation.former)}
+    for definition in [relation.definition, *(old for _, old in relation.former)]:
+        assert definition is not None
+        for scan in n.scans(definition.as_written):
+            epochs.update(changed_epochs(store, state.relations[scan.relation], since))
+    for epoch in sorted(number for number in epochs if number > since and number >= relation.created):
+        reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
+        now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
+        assert now is not None
+        node = now.as_written
+        if epoch == relation.created:
+            rows = net_difference(store, relation, node, None, reader)
+        elif now is not before and before is not None:
+            rows = net_difference(store, relation, node, before.as_written, reader)
+        else:
+            node = now.maintained if _kept_beside(state, now, epoch - 1) else node
+            rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
+        if rows.num_rows:
+            yield epoch, Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]

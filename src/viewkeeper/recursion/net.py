@@ -1,0 +1,81 @@
+"""What maintaining a recursion starts from and what comes out: sets of rows that came and went."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Rule
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.recursion.row_sets import Growing, Rows, Workspace
+from viewkeeper.recursion.steps import Step
+
+ADDED, REMOVED = 1, -1
+"""The two kinds of change."""
+
+
+@dataclass(frozen=True)
+class Filtration:
+    """One filtration: what may go from a relation, what of it can still be derived, and what goes."""
+
+    relation: str
+    approximation: Rows
+    disqualified: Rows
+    actual: Rows
+
+
+@dataclass
+class Trace:
+    """What was considered, in rows by relation, for the report and for tests."""
+
+    proposed: dict[str, int] = field(default_factory=dict)
+    filtered: dict[str, int] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+    added: dict[str, int] = field(default_factory=dict)
+    rounds: int = 0
+    unbound: int = 0
+    adornments: list[str] = field(default_factory=list)
+    filtrations: list[Filtration] = field(default_factory=list)
+
+    def note(self, counts: dict[str, int], name: str, count: int) -> None:
+        """Counts rows of a relation."""
+        counts[name] = counts.get(name, 0) + count
+
+    def __str__(self) -> str:
+        total = {kind: sum(getattr(self, kind).values()) for kind in ("proposed", "filtered", "removed", "added")}
+        counted = ", ".join(f"{count:,} {kind}" for kind, count in total.items())
+        return f"{counted} in {self.rounds} round{'' if self.rounds == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Net:
+    """The net change of every relation of a recursion."""
+
+    added: dict[str, Growing]
+    removed: dict[str, Growing]
+    trace: Trace
+
+
+class Outer:
+    """The changes of what a recursion reads, as sets: a row that is only there more or less often has not changed."""
+
+    def __init__(self, space: Workspace, inputs: Sequence[n.Node], changed: Collection[str]) -> None:
+        self.changes: dict[tuple[int, int], Rows] = {}
+        for number, part in enumerate(inputs):
+            change = differentiate(n.Distinct(part), changed)
+            if change is None:
+                continue
+            came, gone = space.parted(change)
+            self.changes |= {(number, sign): rows for sign, rows in ((ADDED, came), (REMOVED, gone)) if rows.count}
+
+    def steps(self, rules: Sequence[Rule], sign: int) -> list[Step]:
+        """Where changes of one kind enter the rules. What comes to a negated literal takes away, and the other way."""
+        found = []
+        for rule in rules:
+            for place, literal in enumerate(rule.body):
+                if isinstance(literal.source, int):
+                    rows = self.changes.get((literal.source, -sign if literal.negated else sign))
+                    if rows is not None:
+                        found.append(Step(rule, place, rows))
+        return found

@@ -1,0 +1,177 @@
+"""Constants pushed into rules (partial evaluation): of a recursion that is asked for with some columns fixed, only what
+those values lead to is derived, and a change that does not concern them stops at the door.
+
+The rules are rewritten for the adornment, with the constants as the one call. Where that call leads to no others, as
+with a column that every rule passes on, the constants themselves stand in the rules:
+
+    reach(y) :- path("a", y).    path^bf("a", y) :- edge("a", y).    path^bf("a", z) :- path^bf("a", y), edge(y, z).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.datalog_rules import Rule
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, text
+from viewkeeper.algebra.types import Type
+from viewkeeper.analysis.relevance import fixed_values
+from viewkeeper.recursion.printed_rules import short, told
+from viewkeeper.recursion.rewriting import Rewriting, Written, adorned, calls_of
+
+MARK = "·"
+"""Stands in the names of relations whose rules were rewritten."""
+
+Constants = Mapping[Attribute, Expression]
+
+
+def with_constants(node: n.Node) -> n.Node:
+    """An expression whose recursions derive only what the conditions above them, column = constant, ask for.
+
+    New rules have numbers of attributes that stand nowhere else in the expression: one number is one attribute.
+    """
+    return _pushed(node, {}, Numbers(n.highest(node) + 1))
+
+
+def _pushed(node: n.Node, constants: Constants, numbers: Numbers) -> n.Node:
+    match node:
+        case n.Fixpoint():
+            below = node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
+            return below if node.bag else _specialised(below, constants, numbers)
+        case n.Filter():
+            more = _said(node.condition)
+            return node.with_inputs((_pushed(node.input, {**constants, **more}, numbers),))
+        case n.Project():
+            passed = {e.attribute: constants[a] for a, e in node.columns if e.attribute and a in constants}
+            return node.with_inputs((_pushed(node.input, passed, numbers),))
+        case n.Join():
+            known = dict(constants)
+            for condition in node.conditions:
+                known.update(_said(condition))
+            return node.with_inputs(
+                tuple(_pushed(part, _spread(known, node.equalities), numbers) for part in node.inputs)
+            )
+        case n.Exists():
+            return node.with_inputs((_pushed(node.left, constants, numbers), _pushed(node.right, {}, numbers)))
+        case n.Distinct() | n.Generate():
+            return node.with_inputs((_pushed(node.input, constants, numbers),))
+        case n.Aggregate():
+            kept = {a: constants[a] for a in node.groups if a in constants}
+            return node.with_inputs((_pushed(node.input, kept, numbers),))
+        case n.Union():
+            places = {i: constants[a] for i, a in enumerate(node.outputs) if a in constants}
+            parts = (_pushed(part, {part.outputs[i]: e for i, e in places.items()}, numbers) for part in node.inputs)
+            return node.with_inputs(tuple(parts))
+        case _:
+            return node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
+
+
+def _said(condition: Expression) -> dict[Attribute, Expression]:
+    """The attributes that a condition fixes to one value that can be written down."""
+    written = {a: _literal(value, a.type) for a, value in fixed_values(condition).items()}
+    return {a: literal for a, literal in written.items() if literal is not None}
+
+
+def _literal(value: Any, kind: Type) -> Expression | None:
+    """A value as text for the engine."""
+    if kind.is_integer:
+        return Expression((f"CAST({value} AS {kind.ddl})",), raises=False)
+    if kind.name == "string" and isinstance(value, str) and not set(value) & set("\\'"):
+        return Expression((f"'{value}'",), raises=False)
+    if kind.name == "date":
+        return Expression((f"DATE'{dt.date(1970, 1, 1) + dt.timedelta(days=value)}'",), raises=False)
+    return None
+
+
+def _spread(constants: Constants, equalities: tuple[Equality, ...]) -> Constants:
+    """The constants, also of columns that are made equal to theirs."""
+    found = dict(constants)
+    while True:
+        more = {
+            one: found[other]
+            for e in equalities
+            for one, other in ((e.left, e.right), (e.right, e.left))
+            if other in found and one not in found and one.type == other.type
+        }
+        if not more:
+            return found
+        found.update(more)
+
+
+def _specialised(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.Fixpoint:
+    """The recursion, rewritten for constants in some columns of the relation that it shows."""
+    bound = tuple(i for i, a in enumerate(node.outputs) if a in constants)
+    if not bound or MARK in node.shown:
+        return node
+    written = Written()
+    rewriting = Rewriting(node.predicates, node.rules, written, supplements=False, numbers=numbers)
+    rewriting.make(node.shown, bound)
+    if rewriting.unbound:
+        return node  # somewhere all of a relation is needed in any case
+    width = len(node.outputs)
+    values = tuple(constants[node.outputs[i]] for i in bound)
+    call = calls_of(node.shown, bound, width)
+    if any(rule.head == call for rule in written.rules):
+        written.rules.append(Rule(call, values, ()))
+    else:
+        written.rules = [_inlined(rule, call, values) for rule in written.rules]
+        del written.known[call]
+    inputs = [short(part) for part in node.inputs]
+    rules = [_called(rule) for rule in written.rules]
+    return replace(
+        node,
+        predicates=tuple(replace(predicate, name=_name(name)) for name, predicate in written.known.items()),
+        rules=tuple(replace(rule, text=told(rule, inputs)) for rule in rules),
+        shown=_name(adorned(node.shown, bound, width)),
+    )
+
+
+def _called(rule: Rule) -> Rule:
+    body = (replace(one, source=_name(one.source)) if isinstance(one.source, str) else one for one in rule.body)
+    return replace(rule, head=_name(rule.head), body=tuple(body))
+
+
+def _name(name: str) -> str:
+    """A name for people, of what is asked for or of the answers."""
+    asked = f"asked{MARK}" if name.startswith("m:") else ""
+    return f"{asked}{name.removeprefix('m:')}".replace("^", MARK)
+
+
+def _inlined(rule: Rule, call: str, values: tuple[Expression, ...]) -> Rule:
+    """A rule with the constants of the one call in the place of its literal."""
+    calls = [literal for literal in rule.body if literal.source == call]
+    fixed = {a: value for literal in calls for a, value in zip(literal.attributes, values, strict=True)}
+    if not fixed:
+        return rule
+    body = tuple(literal for literal in rule.body if literal.source != call)
+    there = {a for literal in body if not literal.negated for a in literal.attributes}
+    equalities: list[Equality] = []
+    conditions = [condition.substitute(fixed) for condition in rule.conditions]
+    computed = [(a, value.substitute(fixed)) for a, value in rule.computed]
+    for equality in rule.equalities:
+        match equality.left in fixed, equality.right in fixed:
+            case False, False:
+                equalities.append(equality)
+            case True, True:
+                conditions.append(text("{} <=> {}", fixed[equality.left], fixed[equality.right]))
+            case left_is_fixed, _:
+                value, other = equality.left, equality.right
+                if not left_is_fixed:
+                    value, other = other, value
+                if other in there:
+                    conditions.append(text("{} <=> {}", other, fixed[value]))
+                else:  # of a negated literal
+                    computed.append((value, fixed[value]))
+                    equalities.append(equality)
+    columns = tuple(value.substitute(fixed) for value in rule.columns)
+    return replace(
+        rule,
+        columns=columns,
+        body=body,
+        equalities=tuple(equalities),
+        conditions=tuple(conditions),
+        computed=tuple(dict.fromkeys(computed)),
+    )

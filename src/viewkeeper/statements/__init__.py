@@ -1,0 +1,1 @@
+"""Statements: SQL and Datalog that change tables or definitions, and EXPLAIN, one function per statement."""

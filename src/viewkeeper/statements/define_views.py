@@ -1,0 +1,470 @@
+"""Views as definitions: creating, replacing and dropping them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import column
+from viewkeeper.algebra.printing import title
+from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.serial import fingerprint, to_json
+from viewkeeper.algebra.types import spelled
+from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
+from viewkeeper.catalog.name_errors import already_exists, wrong_kind
+from viewkeeper.catalog.state import Relation, State
+from viewkeeper.delta.exists import asks_for_any_row
+from viewkeeper.errors import NotMaintainable, Place, SqlError
+from viewkeeper.maintain.declared_keys import declared_keys, foreign_keys
+from viewkeeper.maintain.propagation import maintained_node
+from viewkeeper.maintain.redefining import compare, compared
+from viewkeeper.plan.auxiliary import Split, split
+from viewkeeper.plan.by_keys import parents_first, without_needless
+from viewkeeper.plan.maintainable import unbound
+from viewkeeper.query.programs import made_again
+from viewkeeper.query.view_queries import Made, define
+from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.functions import SKETCHES
+from viewkeeper.sql.sail_functions import check_on_sail
+from viewkeeper.sql.table_references import place_of_name
+from viewkeeper.sql.view_statements import does_not_apply
+from viewkeeper.transaction.open_transaction import OpenTransaction
+from viewkeeper.transaction.trial import try_definitions
+
+_UNSTEADY = """
+    approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
+    regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    skewness std stddev stddev_pop stddev_samp try_avg try_sum var_pop var_samp variance
+"""
+
+UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
+"""Aggregates whose last digits, or choice of values, may depend on the order in which an engine reads the rows."""
+
+
+# creating -----------------------------------------------------------------------------------------
+
+
+def create_view(tx: OpenTransaction, statement: sql.CreateView, whole: str) -> None:
+    """CREATE [OR REPLACE] [MATERIALIZED] VIEW."""
+    there = tx.find(statement.name)
+    kind = MATERIALIZED if statement.materialized else VIEW
+    if there is not None:
+        if statement.if_not_exists and there.kind == kind:
+            return
+        if not statement.or_replace:
+            raise already_exists(there, statement.name, kind)
+        if there.kind != kind:
+            raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
+    _check_functions(tx, statement.query, whole)
+    made = define(tx, statement.query, whole, statement.columns, statement.name)
+    definition = Definition(
+        kind,
+        statement.query,
+        made.names,
+        to_json(made.node),
+        refresh=statement.options.refresh,
+        on=statement.options.on,
+        lag=statement.options.lag,
+        keep=statement.options.keep,
+        uses=made.uses,
+        engine=tx.store.engine.kind,
+        auxiliary=statement.options.auxiliary,
+    )
+    _check_options(statement.name, definition, made.node, whole)
+    with tx.defining():
+        if there is not None:
+            _replace(tx, there, definition, made, whole)
+        else:
+            create_made(tx, statement.name, definition, made)
+        _try(tx, statement.name, whole)
+
+
+def _try(tx: OpenTransaction, name: str, whole: str) -> None:
+    try_definitions(tx, lambda view: place_of_name(view, whole) or place_of_name(name, whole))
+
+
+def _check_functions(tx: OpenTransaction, text: str, whole: str) -> None:
+    """Refuses functions that the database's engine does not have, or has another value for than the reference."""
+    engine = tx.store.engine
+    if engine.kind == "sail":
+        check_on_sail(text, whole, tx.store.known_functions())
+
+
+def _check_options(name: str, definition: Definition, node: n.Node, whole: str) -> None:
+    """Refuses what a view is asked to be and its query does not allow."""
+    place = place_of_name(name, whole)
+    alone = definition.kind == MATERIALIZED and definition.auxiliary is False
+    for call in _unsteady(node) if alone and definition.refresh != "full" else ():
+        raise NotMaintainable(
+            f"{name} cannot be kept without an auxiliary relation: {call.function} rounds by the order of the rows, "
+            "so what it was before a change must be stored",
+            place=place,
+            hint="leave out auxiliary = false, or write refresh = 'full'",
+        )
+    if definition.kind == VIEW or definition.refresh != "incremental":
+        return
+    for reason, instead in [*unbound(node), *(_unbound_alone(node) if alone else ())]:
+        raise NotMaintainable(
+            f"{name} cannot be kept by change alone: {reason}",
+            place=place,
+            hint=f"{instead}, or leave the choice to refresh = 'auto'",
+        )
+
+
+def _unsteady(node: n.Node) -> Iterator[n.Call]:
+    """Aggregates that may differ in their last digits when they are computed again from the same rows."""
+    for part in node.walk():
+        if isinstance(part, n.Aggregate):
+            yield from (call for call in part.calls if call.text is not None and call.function in UNSTEADY)
+
+
+def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
+    """What reads all of its input unless something is kept for it, and what to write instead."""
+    for part in node.walk():
+        if isinstance(part, n.Aggregate) and part.whole:
+            yield "an aggregate without GROUP BY and with auxiliary = false is computed over all rows", "leave that out"
+        if isinstance(part, n.Top) and part.limit is not None and not part.partition:
+            yield "ORDER BY ... LIMIT with auxiliary = false is computed over all rows", "leave that out"
+        if isinstance(part, n.Exists) and asks_for_any_row(part) and any(True for _ in n.scans(part.right)):
+            yield "EXISTS without an equality and with auxiliary = false reads all rows", "leave that out"
+
+
+def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Made) -> Relation:
+    """Makes a view; one that is stored is filled when the transaction commits."""
+    relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
+    tx.untried.add(relation.id)
+    return relation if definition.kind == VIEW else _stored(tx, relation)
+
+
+def _stored(tx: OpenTransaction, relation: Relation) -> Relation:
+    tx.unfilled.add(relation.id)
+    return relation
+
+
+def _laid_out(
+    tx: OpenTransaction,
+    definition: Definition,
+    node: n.Node,
+    former: Relation | None = None,
+    others: Collection[str] = (),
+) -> Definition:
+    """The definition with its query over auxiliary relations; those that are not there yet are made.
+
+    Where it replaces the one of a `former` relation, auxiliary relations that only this and the `others`, which are
+    given new definitions with it, use are redefined too, if they can follow that.
+    """
+    if not keeps_more(definition):
+        # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
+        alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
+        return replace(definition, stored=None if definition.kind == VIEW else to_json(alone), hidden=())
+    there = {**tx.state.relations, **tx.created}
+    node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
+    parts = split(node, _new_id, _sorted_by(there.get))
+    behind = former is not None and former.definition is not None and former.definition.is_demand
+    free = [] if former is None or definition.is_demand or behind else _free(tx, former, others)
+    hidden = _auxiliaries(tx, parts, definition.on, free)
+    return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
+
+
+def _free(tx: OpenTransaction, former: Relation, others: Collection[str]) -> list[Relation]:
+    """The auxiliary relations of a view that may be given another definition with it."""
+    assert former.definition is not None
+    mine = {former.id, *others}
+    kept = [tx.by_id(key) for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
+    return [r for r in kept if {user.id for user in tx.dependents(r.id) if user.kind != AUXILIARY} <= mine]
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+def keeps_more(definition: Definition) -> bool:
+    """Whether anything is kept beside a view; one that is always computed anew has no use for it."""
+    wanted = definition.kind != VIEW if definition.auxiliary is None else definition.auxiliary
+    return wanted and definition.refresh != "full"
+
+
+def _renamed(node: n.Node, ids: Mapping[str, str]) -> n.Node:
+    """The expression with scans of planned auxiliary relations turned to those that are really there."""
+
+    def turn(part: n.Node) -> n.Node:
+        if isinstance(part, n.Scan) and part.relation in ids:
+            return replace(part, relation=ids[part.relation])
+        if isinstance(part, n.Fixpoint) and part.stored:
+            held = ((name, replace(scan, relation=ids.get(scan.relation, scan.relation))) for name, scan in part.stored)
+            return replace(part, stored=tuple(held))
+        return part
+
+    return n.transform(node, turn)
+
+
+def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan], str | None]:
+    """Says by which column a scanned relation is sorted first; one that is only planned, by its first."""
+
+    def first_column(scan: n.Scan) -> str | None:
+        relation = relations(scan.relation)
+        if relation is None:
+            return scan.stored_names[0] if scan.attributes else None
+        columns = relation.schema.sort_columns
+        return columns[0] if columns else None
+
+    return first_column
+
+
+def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Relation]) -> dict[str, str]:
+    """Makes the auxiliary relations of a view, or finds equal ones; the planned id and the real one of each.
+
+    Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh. `free` ones
+    are given the place of one that is like them.
+    """
+    shared = [r for r in tx.alive() if r.kind == AUXILIARY and r.definition is not None and not r.definition.is_demand]
+    there = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
+    ids: dict[str, str] = {}
+    for part in parts.auxiliaries:
+        key = part.scan.relation
+        node = _renamed(part.node, ids)
+        print_ = fingerprint(node)
+        if print_ in there:
+            ids[key] = there[print_].id
+            continue
+        schema = Schema(tuple(Column(name, a.type) for name, a in zip(part.columns, node.outputs, strict=True)))
+        uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
+        again = _again(tx, free, node, schema, ids)
+        if again is not None:
+            free.remove(again)
+            ids[key] = again.id
+            definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(_renamed(node, ids)), uses=uses)
+            tx.defined[again.id] = definition
+            tx.redefined.add(again.id)
+            there[print_] = tx.by_id(again.id)
+            continue
+        definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
+        relation = Relation(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
+        tx.created[key] = relation
+        _stored(tx, relation)
+        there[print_] = relation
+        ids[key] = key
+    return ids
+
+
+def _again(
+    tx: OpenTransaction, free: Sequence[Relation], node: n.Node, schema: Schema, ids: dict[str, str]
+) -> Relation | None:
+    """An auxiliary relation that can follow the change from what it holds to an expression.
+
+    If those of a recursion can, their ids are noted: all of them refer to each other.
+    """
+    for relation in free:
+        former = tx.state.relations[relation.id]
+        if former.schema != schema:
+            continue
+        before = maintained_node(former)
+        noted = dict(ids)
+        if isinstance(node, n.Fixpoint) and isinstance(before, n.Fixpoint):
+            if before.shown != node.shown:
+                continue
+            held = {name: scan.relation for name, scan in before.stored}
+            if not set(held.values()) <= {*(other.id for other in free), *ids.values()}:
+                continue
+            noted |= {scan.relation: held[name] for name, scan in node.stored if name in held}
+        if compare(before, _renamed(node, noted)).follows:
+            ids.update(noted)
+            return relation
+    return None
+
+
+# replacing ----------------------------------------------------------------------------------------
+
+
+def alter_view(tx: OpenTransaction, statement: sql.AlterView, whole: str) -> None:
+    """ALTER [MATERIALIZED] VIEW name AS query."""
+    place = place_of_name(statement.name, whole)
+    relation = _view(tx, statement.name, place, "ALTER")
+    if statement.materialized and relation.kind != MATERIALIZED:
+        raise wrong_kind(relation, "ALTER", place)
+    assert relation.definition is not None
+    _check_functions(tx, statement.query, whole)
+    if relation.kind == VIEW and (given := [name for name, _ in statement.options if name != "auxiliary"]):
+        raise does_not_apply(given[0], place)
+    made = define(tx, statement.query, whole, None, statement.name)
+    definition = replace(
+        relation.definition,
+        sql=statement.query,
+        names=made.names,
+        query=to_json(made.node),
+        uses=made.uses,
+        refreshed=0,
+        **dict(statement.options),
+    )
+    _check_options(statement.name, definition, made.node, whole)
+    with tx.defining():
+        _replace(tx, relation, definition, made, whole)
+        _try(tx, statement.name, whole)
+
+
+def _replace(tx: OpenTransaction, relation: Relation, definition: Definition, made: Made, whole: str) -> None:
+    """Gives a view another query. With the same columns it stays the same relation; its feed gets the difference."""
+    if _reaches(tx, made.uses, relation.id):
+        raise SqlError(
+            f"{relation.name} would read itself", place=place_of_name(relation.name, whole), hint="use other relations"
+        )
+    old = [(c.name.lower(), c.type) for c in relation.schema]
+    same = old == [(c.name.lower(), c.type) for c in made.schema]
+    users = tx.dependents(relation.id)
+    if not same and users:
+        raise SqlError(
+            f"{relation.name} cannot get other columns: {', '.join(user.name for user in users)} "
+            f"{'reads' if len(users) == 1 else 'read'} it",
+            place=place_of_name(relation.name, whole),
+            hint="keep names and types of its columns, or drop those first",
+        )
+    if same:
+        redefine(tx, relation, definition, made)
+        if definition.kind == VIEW:
+            reread(tx, relation.id)
+    else:
+        tx.drop(relation)
+        create_made(tx, relation.name, definition, made)
+        _drop_unused(tx, _hidden(relation))
+
+
+def redefine(
+    tx: OpenTransaction, relation: Relation, definition: Definition, made: Made, others: Collection[str] = ()
+) -> None:
+    """Gives a view another definition with the same columns; what reads it is not looked at.
+
+    A stored one follows that like any change if it can; else it is filled anew. `others` are redefined with it. One
+    that was suspended is maintained from then on.
+    """
+    definition = replace(definition, suspended=0)
+    tx.suspended.discard(relation.id)
+    if _reaches(tx, made.uses, relation.id):
+        raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
+    before = _hidden(relation)
+    tx.defined[relation.id] = _laid_out(tx, definition, made.node, relation, others)
+    tx.untried.add(relation.id)
+    if definition.kind != VIEW:
+        _brought_along(tx, relation.id)
+    _drop_unused(tx, before)
+
+
+def _brought_along(tx: OpenTransaction, key: str) -> None:
+    tx.redefined.discard(key)
+    former = tx.state.relations.get(key)
+    behind = former is not None and former.definition is not None and former.definition.is_demand
+    new = former is None or behind or key in tx.unfilled
+    if not new and compared(tx, tx.by_id(key)).follows:
+        tx.redefined.add(key)
+    else:
+        _stored(tx, tx.by_id(key))
+
+
+def reread(tx: OpenTransaction, key: str) -> None:
+    """Views over a virtual view that was replaced are read again, under its new definition."""
+    users = tx.dependents(key)
+    for user in users:
+        assert user.definition is not None
+        made = made_again(tx, user)
+        definition = replace(user.definition, query=to_json(made.node), uses=made.uses)
+        redefine(tx, user, definition, made, [other.id for other in users])
+        if definition.kind == VIEW:
+            reread(tx, user.id)
+
+
+def _reaches(tx: OpenTransaction, uses: tuple[str, ...], key: str) -> bool:
+    waiting = list(uses)
+    while waiting:
+        current = waiting.pop()
+        if current == key:
+            return True
+        definition = tx.by_id(current).definition
+        waiting += definition.uses if definition is not None else ()
+    return False
+
+
+# dropping -----------------------------------------------------------------------------------------
+
+
+def drop_view(tx: OpenTransaction, statement: sql.DropView, whole: str) -> None:
+    """DROP [MATERIALIZED] VIEW."""
+    there = tx.find(statement.name)
+    if there is None and statement.if_exists:
+        return
+    place = place_of_name(statement.name, whole)
+    relation = _view(tx, statement.name, place, "DROP")
+    if statement.materialized and relation.kind != MATERIALIZED:
+        raise wrong_kind(relation, "DROP", place)
+    _drop(tx, relation, place, cascade=statement.cascade)
+
+
+def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable, whole: str) -> None:
+    """DROP TABLE of a table that views read."""
+    place = place_of_name(statement.name, whole)
+    _drop(tx, tx.table(statement.name, place), place, cascade=statement.cascade)
+
+
+def _drop(tx: OpenTransaction, relation: Relation, place: Place | None, *, cascade: bool) -> None:
+    users = [user for user in _all_users(tx, relation.id) if user.kind != AUXILIARY]
+    if users and not cascade:
+        names = ", ".join(sorted(user.name for user in users))
+        them = "it" if len(users) == 1 else "them"
+        raise SqlError(
+            f"{relation.name} cannot be dropped: {names} {'reads' if len(users) == 1 else 'read'} it",
+            place=place,
+            hint=f"DROP {relation.kind_words.upper()} {spelled(relation.name)} CASCADE drops {them} too",
+        )
+    hidden: list[str] = []
+    for gone in [*users, relation]:
+        hidden += _hidden(gone)
+        tx.unfilled.discard(gone.id)
+        tx.drop(gone)
+    _drop_unused(tx, tuple(hidden))
+
+
+def _all_users(tx: OpenTransaction, key: str) -> list[Relation]:
+    found: dict[str, Relation] = {}
+    waiting = [key]
+    while waiting:
+        for user in tx.dependents(waiting.pop()):
+            if user.id not in found:
+                found[user.id] = user
+                waiting.append(user.id)
+    return list(found.values())
+
+
+def _hidden(relation: Relation) -> tuple[str, ...]:
+    return relation.definition.hidden if relation.definition is not None else ()
+
+
+def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
+    """Drops auxiliary relations that no view needs any more; those over others first."""
+    for key in reversed(keys):
+        if any(relation.id == key for relation in tx.alive()) and not tx.dependents(key):
+            tx.unfilled.discard(key)
+            tx.drop(tx.by_id(key))
+
+
+def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Relation:
+    relation = tx.relation(name, place)
+    if relation.kind == TABLE:
+        raise wrong_kind(relation, verb, place)
+    return relation
+
+
+# explaining -----------------------------------------------------------------------------------------
+
+
+def would_save(state: State, relation: Relation) -> str | None:
+    """What WITH (auxiliary = true) would save for a virtual view that has none, in one line; None if nothing."""
+    definition = relation.definition
+    if definition is None or definition.kind != VIEW or definition.hidden:
+        return None
+    parts = split(definition.as_written, _new_id, _sorted_by(state.relations.get)).auxiliaries
+    if not parts:
+        return None
+    scans = [scan for part in parts for scan in n.scans(part.node)]
+    names = dict.fromkeys(state.relations[scan.relation].name for scan in scans if scan.relation in state.relations)
+    kept = ", ".join(title(part.node) for part in parts)
+    return f"WITH (auxiliary = true) would keep {kept}: a change would no longer read {' and '.join(names)} for them"

@@ -1,0 +1,159 @@
+"""What a statement would read or reach, said without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viewkeeper.algebra.nodes import scans
+from viewkeeper.analysis.polarity import Kinds, polarities
+from viewkeeper.analysis.ranges import ranges_of
+from viewkeeper.analysis.relevance import filters_of
+from viewkeeper.catalog.definition import MATERIALIZED, VIEW
+from viewkeeper.catalog.name_errors import no_such_table
+from viewkeeper.catalog.state import Relation, State
+from viewkeeper.query.select import TablesAt, translated
+from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.table_references import find_references, parse_expression, parse_query, place_in, place_of_name
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.open_transaction import OpenTransaction
+
+Change = sql.Insert | sql.Update | sql.Delete | sql.Merge
+
+
+def explain_select(store: Store, select: sql.Select, whole: str) -> list[str]:
+    """The relations a query reads, and which way it goes to the engine, as lines."""
+    state = store.refresh()
+    if select.epoch is not None:
+        state.check_epoch(select.epoch)
+    epoch = state.epoch if select.epoch is None else select.epoch
+    lines = [f"reads, at epoch {epoch}:"]
+    seen: set[str] = set()
+    for reference in find_references(parse_query(select.query, whole)):
+        place = place_in(select.query, reference.start, reference.end - reference.start, whole)
+        relation = state.find(reference.name, epoch)
+        if relation is None:
+            raise no_such_table(reference.name, state.names(), place)
+        if relation.id not in seen:
+            seen.add(relation.id)
+            lines += [f"  {line}" for line in _read(state, relation, epoch)]
+    found = translated(store, select.query, whole, TablesAt(store, state, epoch))
+    way = f"runs as it is written: {found}" if isinstance(found, str) else "runs through the algebra of views"
+    return [*(lines if seen else ["reads no table"]), way]
+
+
+def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
+    definition = relation.definition_at(epoch)
+    if definition is not None and definition.kind == VIEW:
+        yield f"{relation.name}: a view, computed from"
+        for key in definition.uses:
+            for line in _read(state, state.relations[key], epoch):
+                yield f"  {line}"
+        return
+    files = relation.files_at(epoch)
+    rows = sum(file.rows for file in files)
+    late = ""
+    if definition is not None and definition.is_demand and epoch == state.epoch:
+        late = f", true as of epoch {definition.refreshed}{', suspended' if definition.suspended else ''}"
+    size = f"{_count(rows, 'stored row')} in {_count(len(files), 'file')}"
+    yield f"{relation.name}: a {relation.kind_words}, {size}{late}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def explain_change(tx: OpenTransaction, change: Change, whole: str) -> list[str]:
+    """The views that a change to a table would reach, nearest first, and those it passes by, as lines."""
+    table = tx.table(change.table, place_of_name(change.table, whole))
+    touched = _assigned(change, table)
+    told = "its rows" if touched is None else f"only {', '.join(touched)} of its rows"
+    lines = [f"{type(change).__name__.upper()} changes {table.name}: {told}"]
+    reads = {view.id: _reads(view) for view in tx.alive() if view.kind in (VIEW, MATERIALIZED)}
+    reached: dict[str, str] = {table.id: ""}
+    passed: dict[str, str] = {}
+    waiting = [table]
+    while waiting:
+        below = waiting.pop(0)
+        for view in sorted(map(tx.by_id, reads), key=lambda relation: relation.name):
+            columns = reads[view.id].get(below.id)
+            if view.id in reached or columns is None:
+                continue
+            if below is table and touched is not None and columns.isdisjoint(name.lower() for name in touched):
+                passed[view.id] = f"which does not read {', '.join(touched)}"
+                continue
+            if below is table and (why := _ruled_out(view, change, table, whole, touched)):
+                passed[view.id] = why
+                continue
+            reached[view.id] = "" if below is table else f" through {below.name}"
+            if view.definition is not None and not view.definition.is_demand:
+                waiting.append(view)
+    views = [(tx.by_id(key), through) for key, through in list(reached.items())[1:]]
+    kinds = _kinds([view for view, _ in views], table, change)
+    for view, through in views:
+        only = _ONLY[kinds[view.id]] if view.definition is not None and not view.definition.is_demand else ""
+        lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}{only}")
+    lines += [f"  passes by {tx.by_id(key).name}, {why}" for key, why in passed.items() if key not in reached]
+    return lines if len(lines) > 1 else [*lines, "  reaches no view"]
+
+
+_ONLY = {
+    Kinds.NONE: "",
+    Kinds.BOTH: "",
+    Kinds.ADDITIONS: "; rows can only come to it",
+    Kinds.REMOVALS: "; rows can only go from it",
+}
+
+
+def _kinds(views: list[Relation], table: Relation, change: Change) -> dict[str, Kinds]:
+    """The kinds of change that a statement can lead to in the views that it reaches."""
+    made = {sql.Insert: Kinds.ADDITIONS, sql.Delete: Kinds.REMOVALS}.get(type(change), Kinds.BOTH)
+    kinds = {table.id: made, **dict.fromkeys((view.id for view in views), Kinds.NONE)}
+    signs = {view.id: polarities(view.definition.as_written) for view in views if view.definition is not None}
+    for _ in views:  # each time, one view more on every way from the table is known
+        for key, read in signs.items():
+            for below, polarity in read.items():
+                kinds[key] |= polarity.gives(kinds.get(below, Kinds.NONE))
+    return kinds
+
+
+def _assigned(change: Change, table: Relation) -> list[str] | None:
+    """The columns an UPDATE can change; None if whole rows come or go."""
+    if not isinstance(change, sql.Update):
+        return None
+    return [table.schema.column(name, table.name).name for name, _ in change.assignments]
+
+
+def _ruled_out(view: Relation, change: Change, table: Relation, whole: str, touched: list[str] | None) -> str | None:
+    """Why no row that a statement changes can be in a view: its WHERE contradicts the view's filter."""
+    if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None or view.definition is None:
+        return None
+    said = ranges_of(parse_expression(change.where, whole), table.schema, change.alias)
+    assigned = {name.lower() for name in touched or ()}
+    columns: list[str] = []
+    for filters in filters_of(view.definition.as_written, table.id):
+        found = [name for name in said.contradictions(filters) if name.lower() not in assigned]
+        if not found:
+            return None
+        columns += found
+    return f"whose filter on {', '.join(dict.fromkeys(columns))} contradicts the WHERE" if columns else None
+
+
+def _reads(view: Relation) -> dict[str, set[str]]:
+    """The columns a view's query takes of each stored relation; virtual views in it are read through."""
+    assert view.definition is not None
+    taken: dict[str, set[str]] = {}
+    for scan in scans(view.definition.as_written):
+        taken.setdefault(scan.relation, set()).update(name.lower() for name in scan.stored_names)
+    return taken
+
+
+def _what_happens(view: Relation) -> str:
+    definition = view.definition
+    assert definition is not None
+    if definition.kind == VIEW:
+        return "a view that stores nothing"
+    if definition.suspended:
+        return f"a {view.kind_words} that is suspended: it takes it in at its next REFRESH"
+    if definition.is_demand:
+        return f"a {view.kind_words} that takes it in at its next REFRESH"
+    return f"a {view.kind_words} kept true by the commit"

@@ -1,0 +1,301 @@
+"""EXPLAIN VIEW: what is kept, the change that each table leads to, what is read for it, and what either way costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.printing import formula, tree
+from viewkeeper.analysis.dependencies import keys_of
+from viewkeeper.analysis.polarity import Kinds, relevant_kinds
+from viewkeeper.catalog.definition import KIND_WORDS, VIEW
+from viewkeeper.catalog.state import Relation, State
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.divergence import remark_on
+from viewkeeper.maintain.failures import known_as
+from viewkeeper.maintain.planning import followed, plan_of, refresh_of, rows_of, stored_of
+from viewkeeper.maintain.propagation import maintained_node
+from viewkeeper.maintain.recursions import strategy_for
+from viewkeeper.maintain.state_reader import SHARED_FROM, StateReader
+from viewkeeper.plan.by_keys import needless
+from viewkeeper.plan.choice import Choice, choose, count, span, turns
+from viewkeeper.plan.cost import RATES, Changed, anew, by_change
+from viewkeeper.plan.sharing import Sharing
+from viewkeeper.recursion.printed_rules import maintenance_rules
+from viewkeeper.recursion.rod import Rederivation
+from viewkeeper.recursion.row_sets import Workspace
+from viewkeeper.statements.define_views import keeps_more, would_save
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.suspension import stale_remarks
+
+SHOWN = (1, 1_000, 100_000)
+"""The cost of following a change is shown for so many changed rows."""
+
+
+@dataclass
+class Part:
+    """A stored relation of a view: the view itself, or an auxiliary one."""
+
+    name: str
+    rows: int
+    files: int
+    tree: list[str]
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def explain(store: Store, state: State, name: str, form: str) -> str:
+    """How a view is kept, as text or JSON."""
+    relation = state.find(name)
+    assert relation is not None
+    assert relation.definition is not None
+    definition = relation.definition
+    query = definition.as_written
+    body: dict[str, Any] = {
+        "view": relation.name,
+        "kind": relation.kind,
+        "options": definition.options,
+        "sql": definition.sql,
+        "columns": {column.name: str(column.type) for column in relation.schema},
+        "keys": [list(key) for key in keys_of(query, definition.names, declared_keys(state.relations.get))],
+        "query": list(tree(query)),
+        "auxiliary": [_part(store, state, state.relations[key]).__dict__ for key in definition.hidden],
+        "changes": _changes(store, state, relation),
+        "cost": _recompute(state, query),
+    }
+    body["relevant"] = {
+        kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
+    }
+    if relation.kind != VIEW and keeps_more(definition):
+        body["by keys"] = needless(query, declared_keys(state.relations.get))
+    if definition.is_demand:
+        body["true as of epoch"] = definition.refreshed
+    if stale := stale_remarks(state, [relation], state.epoch):
+        body["stale"] = stale
+    if relation.kind == VIEW and (rules := _rederived(store, state, query)):
+        body["maintenance rules"] = rules
+    recursions = _strategies(state, relation)
+    if recursions:
+        body["recursion"] = recursions
+    shared = _in_common(state, relation)
+    if shared:
+        body["in common"] = shared
+    saved = would_save(state, relation)
+    if saved is not None:
+        body["auxiliary = true"] = saved
+    return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(body)
+
+
+def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]]:
+    """Per table, the changes of it that can lead to a kind of change of the view; the others never do."""
+    words = {Kinds.ADDITIONS: "insertions", Kinds.REMOVALS: "deletions"}
+    return {
+        state.relations[key].name: [word for kind, word in words.items() if kind in kinds]
+        for key, kinds in relevant_kinds(query, wanted).items()
+    }
+
+
+def _in_common(state: State, relation: Relation) -> list[dict[str, Any]]:
+    """The joins that a stored view has in common with others: their changes are worked out once for all of them."""
+    own = {relation.id, *(relation.definition.hidden if relation.definition is not None else ())}
+    there = state.alive()
+    kept = [r for r in there if r.definition is not None and r.kind != VIEW and not r.definition.is_demand]
+    kept = [r for r in kept if refresh_of(r, there) != "full"]
+    found = []
+    for common in Sharing((r.id, maintained_node(r)) for r in kept).commons.values():
+        others = {known_as(state.alive(), state.relations[key]) for key in common.users - own}
+        if common.users & own and others - {relation.name}:
+            found.append({"join": str(common), "with": sorted(others - {relation.name})})
+    return found
+
+
+def _part(store: Store, state: State, relation: Relation) -> Part:
+    node = maintained_node(relation)
+    return Part(
+        relation.name, rows_of(relation), len(relation.files), list(tree(node)), _changes(store, state, relation)
+    )
+
+
+def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[str, Any]]:
+    """Per relation that the expression reads: the symbolic change, what working it out reads, and what it costs."""
+    node = maintained_node(relation)
+    if isinstance(node, n.Fixpoint) and relation.kind != VIEW:
+        return _recursion(state, node)
+    found: dict[str, dict[str, Any]] = {}
+    for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
+        plan = plan_of(store.engine, state.relations.__getitem__, relation, key)
+        if plan is None:
+            continue
+        text, more = _symbolic(relation, node, key)
+        reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
+        cost = _cost(store, state, relation, key)
+        below = node.input if isinstance(node, n.Aggregate) and relation.kind != VIEW else node
+        if differentiate(below, {key}, {key}) is None:
+            more = [*more, "rows that only come do not matter: foreign keys that refer to it cannot name them yet"]
+        found[state.relations[key].name] = {"change": text, "reads": reads + more, "cost": cost}
+    return found
+
+
+def _recursion(state: State, node: n.Fixpoint) -> dict[str, dict[str, Any]]:
+    """Per relation that a stored recursion reads: the rules that its changes enter, and in which way."""
+    found: dict[str, dict[str, Any]] = {}
+    for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
+        entered = []
+        for rule in node.rules:
+            for literal in rule.body:
+                if isinstance(literal.source, int) and key in {
+                    s.relation for s in n.scans(node.inputs[literal.source])
+                }:
+                    turned = " (negated: what comes takes away, what goes adds)" if literal.negated else ""
+                    entered.append(f"enters {rule.text}{turned}")
+        change = "signed, step by step: Δ(i+1) = step@new[Δi]" if node.bag else "∇ then Δ, round by round"
+        found[state.relations[key].name] = {"change": change, "reads": list(dict.fromkeys(entered)), "cost": None}
+    return found
+
+
+def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]]:
+    """The rules that derive the changes of the recursions in a view that stores nothing."""
+    found = []
+    reader = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
+    for part in query.walk():
+        if isinstance(part, n.Fixpoint) and not part.bag:
+            work = Rederivation(Workspace(store.engine, reader), part)
+            found.append({"relation": part.shown, "rules": maintenance_rules(work)})
+    return found
+
+
+def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
+    """How the recursions of a view are kept: their rules, and the way in which what goes is worked out."""
+    assert relation.definition is not None
+    found = []
+    for key in (relation.id, *relation.definition.hidden):
+        stored = state.relations[key]
+        node = maintained_node(stored)
+        if not isinstance(node, n.Fixpoint) or stored.kind == VIEW:
+            continue
+        body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
+        if not node.bag:
+            how = strategy_for(node, lambda scan: rows_of(state.relations[scan.relation]))
+            body |= {"strategy": how.name, "reason": how.reason}
+        remark = remark_on(node)
+        if remark is not None:
+            body["remark"] = remark
+        found.append(body)
+    return found
+
+
+def _symbolic(relation: Relation, node: n.Node, key: str) -> tuple[str, list[str]]:
+    """The change as a formula, and what is read beside what its plan says."""
+    if not isinstance(node, n.Aggregate) or relation.kind == VIEW:
+        return _formula(node, key), []
+    text = _formula(node.input, key)
+    if all(call.text is None for call in node.calls):
+        extrema = any(call.function in ("min", "max") for call in node.calls)
+        more = ["the groups whose extremum was deleted and not reached again, by group"] if extrema else []
+        return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
+    if node.whole:
+        return f"γ(S@new) − γ@old if there is any {text}", []
+    return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
+
+
+def _formula(node: n.Node, key: str) -> str:
+    change = differentiate(node, {key})
+    assert change is not None, "a plan was laid out for it"
+    return formula(change)
+
+
+def _cost(store: Store, state: State, relation: Relation, key: str) -> dict[str, Any]:
+    """Seconds expected by change, for some numbers of changed rows, and anew.
+
+    "full from" is where `auto` turns to computing anew: None if it never does, or is not what decides.
+    """
+    engine, find = store.engine, state.relations.__getitem__
+    rates = RATES[engine.kind]
+
+    def followed_by(rows: int) -> list[Changed]:
+        return followed(engine, find, relation, {key: rows})
+
+    def chosen(rows: int) -> Choice:
+        return choose("auto", rows, stored_of(find, relation, {key: rows}), rates, lambda: followed_by(rows))
+
+    by_rows = {f"{r}": by_change(stored_of(find, relation, {key: r}), followed_by(r), rates) for r in SHOWN}
+    refresh = None if relation.kind == VIEW else refresh_of(relation, state.alive())
+    most = max(2 * rows_of(find(key)), SHOWN[-1])
+    return {
+        "by change": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},
+        "anew": round(anew(stored_of(find, relation, {}), 0, rates), 4),
+        "refresh": refresh,
+        "full from": turns(chosen, most) if refresh == "auto" else None,
+    }
+
+
+def _recompute(state: State, query: n.Node) -> dict[str, Any]:
+    read = {scan.relation: state.relations[scan.relation] for scan in n.scans(query)}
+    rows = {relation.name: rows_of(relation) for relation in read.values()}
+    return {"full": f"reads {sum(rows.values()):,} stored rows", "rows": rows}
+
+
+def _text(body: dict[str, Any]) -> str:
+    options = ", ".join(f"{name} = {value}" for name, value in body["options"].items())
+    lines = [f"{body['view']}: {KIND_WORDS[body['kind']]}{f' ({options})' if options else ''}"]
+    if "true as of epoch" in body:
+        lines.append(f"true as of epoch {body['true as of epoch']}")
+    lines += body.get("stale", ())
+    lines.append("columns: " + ", ".join(f"{name} {kind}" for name, kind in body["columns"].items()))
+    keys = "; ".join(f"({', '.join(key)})" for key in body["keys"])
+    lines.append(f"keys: {keys or 'none known: rows may repeat'}")
+    lines += ["query:", *(f"  {line}" for line in body["query"])]
+    lines += body.get("by keys", ())
+    for part in body["auxiliary"]:
+        lines.append(f"auxiliary relation {part['name']}: {part['rows']:,} rows in {part['files']} files")
+        lines += [f"  {line}" for line in part["tree"]]
+        lines += [f"  {line}" for line in _change_lines(part["changes"])]
+    for rederived in body.get("maintenance rules", ()):
+        lines.append(f"what changes of {rederived['relation']} is derived on demand, by these rules:")
+        lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
+    for recursion in body.get("recursion", ()):
+        lines.append(f"recursion of {recursion['relation']}:")
+        lines += [f"  {rule}" for rule in recursion["rules"]]
+        if "strategy" in recursion:
+            lines.append(f"  what goes is worked out by {recursion['strategy']}: {recursion['reason']}")
+        if "remark" in recursion:
+            lines.append(f"  {recursion['remark']}")
+    lines += _change_lines(body["changes"])
+    for kind, tables in body["relevant"].items():
+        if any(len(words) == 1 for words in tables.values()):
+            lines.append(f"{kind} can only come from {', '.join(_from(words, name) for name, words in tables.items())}")
+    for shared in body.get("in common", ()):
+        lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
+        lines.append(f"  its change is worked out once for all when more than {SHARED_FROM:,} rows change")
+    if "auxiliary = true" in body:
+        lines.append(body["auxiliary = true"])
+    lines.append(f"full recompute: {body['cost']['full']}")
+    lines.append(
+        "δR = ΔR − ∇R: inserted rows less deleted ones; @old and @new: before and after; ⋉K: only touched keys"
+    )
+    return "\n".join(lines)
+
+
+def _from(words: list[str], table: str) -> str:
+    return f"{' and '.join(words)} {'into' if words == ['insertions'] else 'from'} {table}"
+
+
+def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
+    lines = []
+    for table, told in changes.items():
+        lines.append(f"when {table} changes, δ = {told['change']}")
+        lines += [f"  {read}" for read in told["reads"] or ["reads nothing but the change"]]
+        cost = told["cost"]
+        if cost is None:
+            continue
+        sizes = [f"{span(seconds)} for {count(int(rows))}" for rows, seconds in cost["by change"].items()]
+        lines.append(f"  cost by change: about {', '.join(sizes)}; anew: about {span(cost['anew'])}")
+        if cost["refresh"] == "auto":
+            turn = cost["full from"]
+            when = "follows every change" if turn is None else f"computes anew from about {count(turn)} changed on"
+            lines.append(f"  refresh = 'auto' {when}")
+        elif cost["refresh"] is not None:
+            lines.append(f"  refresh = '{cost['refresh']}' decides, whatever it costs")
+    return lines

@@ -1,0 +1,240 @@
+"""MERGE: one query whose rows are what happens to each row, an old one, a new one, or both.
+
+Branches (matched, not matched, not matched by source) are united, so that the engine is asked once. Per row the first
+WHEN clause that applies counts.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewkeeper.algebra.cast import cast_table, conform
+from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import parse_type, quote
+from viewkeeper.catalog.state import Relation
+from viewkeeper.engine.bags import consolidated, grouped
+from viewkeeper.engine.canonical_frames import canonical_frame
+from viewkeeper.engine.connect_columns import listed, parsed
+from viewkeeper.engine.engine import Frame
+from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.query.frames import TARGET, at_place, column_of, columns_of, select_frame
+from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.conditions import anded
+from viewkeeper.sql.equations import same_family
+from viewkeeper.sql.table_references import parse_expression, place_of_name
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scans import net_frame
+from viewkeeper.store.scratch import materialize
+from viewkeeper.transaction.ingest import cast_frame
+from viewkeeper.transaction.open_transaction import OpenTransaction
+from viewkeeper.transaction.row_changes import apply_rows, change_by_frame
+
+SOURCE = "_vk_source"
+DELETE, UPDATE, INSERT = 1, 2, 3
+
+
+def merge(tx: OpenTransaction, statement: sql.Merge, whole: str) -> int:
+    """Carries out a MERGE; the number of rows inserted, updated and deleted."""
+    relation = tx.table(statement.table, place_of_name(statement.table, whole))
+    conditions = [clause.condition for clause in statement.clauses if clause.condition]
+    values = [text for clause in statement.clauses for _, text in clause.assignments]
+    for text in (statement.on, *conditions, *values):
+        parse_expression(text, whole)
+    source, schema, keys = _source(tx, relation, statement, whole)
+    kinds = {clause.matched for clause in statement.clauses}
+    by_source = "not matched by source" in kinds
+    scan = tx.scan(relation, None if by_source else keys, with_deletions=True)
+    given = {TARGET: net_frame(tx.store.engine, tx.store.storage, scan), SOURCE: source}
+    matched = [clause for clause in statement.clauses if clause.matched == "matched"]
+    repeats = len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None
+    try:
+        events = tx.store.engine.union(
+            [
+                _branch(tx, relation, statement, kind, schema, given, whole)
+                for kind in ("matched", "not matched", "not matched by source")
+                if kind in kinds
+            ]
+        )
+        small = tx.store.engine.collect_small(events)
+        if small is not None:
+            return _apply_small(tx, relation, small, repeats)
+        return _apply_large(tx, relation, events, repeats)
+    except ViewkeeperError as problem:
+        problem.message = re.sub(
+            r"_vk_v\d+_(\d+)", lambda found: relation.schema.names[int(found.group(1))], problem.message
+        )
+        raise at_place(problem, whole) from problem
+
+
+def _source(
+    tx: OpenTransaction, relation: Relation, statement: sql.Merge, whole: str
+) -> tuple[Frame, Schema, Keys | None]:
+    """The source, computed once, and the target's keys that it names."""
+    engine = tx.store.engine
+    raw = select_frame(tx, f"SELECT * FROM {statement.source} AS {quote(statement.source_alias)}", whole)
+    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in columns_of(tx, raw, whole)))
+    rows = engine.collect_small(raw)
+    if rows is None:
+        return materialize(tx.store, raw, schema, "")[0], schema, None
+    table = conform(rows, schema)
+    return engine.arrow(table, schema), schema, _keys(relation, statement, schema, table)
+
+
+def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
+    """Keys of the target taken from the source, if the condition equates columns of the two."""
+    pairs: dict[str, str] = {}
+    for node in anded(parse_expression(statement.on, statement.on)):
+        if isinstance(node, exp.EQ):
+            sides = [side for side in (node.left, node.right) if isinstance(side, exp.Column)]
+            sides = [side for side in sides if not side.args.get("db")]  # not a field of a struct
+            own = [side for side in sides if side.table.lower() == statement.alias.lower()]
+            other = [side for side in sides if side.table.lower() == statement.source_alias.lower()]
+            if len(own) == 1 and len(other) == 1:
+                target, given = relation.schema.find(own[0].name), schema.find(other[0].name)
+                if target and given and same_family(target.type, given.type):
+                    pairs[target.name] = given.name
+    if not pairs:
+        return None
+    wanted = relation.schema.subset(pairs)
+    try:
+        table = cast_table(rows.select(list(pairs.values())), wanted, relation.name, "UTC")
+    except TypeMismatch:
+        return None  # a source value that no target value can equal; the join will see to it
+    return Keys(consolidate(signed(canonical(table, wanted), 1)).drop_columns([WEIGHT]), wanted)
+
+
+def _branch(
+    tx: OpenTransaction,
+    relation: Relation,
+    statement: sql.Merge,
+    kind: str,
+    source: Schema,
+    given: dict[str, Frame],
+    whole: str,
+) -> Frame:
+    """What happens to the rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
+    target_alias, source_alias = quote(statement.alias), quote(statement.source_alias)
+    clauses = [clause for clause in statement.clauses if clause.matched == kind]
+    tests = [f"({clause.condition})" if clause.condition else "TRUE" for clause in clauses]
+    visible = None if kind == "not matched by source" else source
+    values = [_values(relation, clause, visible, source_alias, whole) for clause in clauses]
+    inserting = kind == "not matched"
+    olds = [f"CAST(NULL AS {c.type.ddl})" if inserting else f"{target_alias}.{quote(c.name)}" for c in relation.schema]
+    columns = [f"{old} AS _vk_o{i}" for i, old in enumerate(olds)]
+    for number, assigned in enumerate(values):
+        before = " ".join(f"WHEN {test} THEN NULL" for test in tests[:number])
+        for i, column in enumerate(relation.schema):
+            if column.name in assigned:
+                text = f"CASE {before} WHEN {tests[number]} THEN {assigned[column.name]} END"
+                columns.append(f"{text} AS _vk_v{number}_{i}")
+    which = " ".join(f"WHEN {test} THEN {number}" for number, test in enumerate(tests))
+    weight = "CAST(1 AS BIGINT)" if inserting else f"{target_alias}.{WEIGHT}"
+    columns += [f"{weight} AS _vk_w", f"CASE {which} ELSE -1 END AS _vk_c"]
+    left, right = f"{TARGET} AS {target_alias}", f"{SOURCE} AS {source_alias}"
+    if inserting:
+        left, right = right, left
+    join = "JOIN" if kind == "matched" else "LEFT ANTI JOIN"
+    query = f"SELECT {', '.join(columns)} FROM {left} {join} {right} ON {statement.on}"
+    frame = select_frame(tx, query, whole, given).filter(parsed("_vk_c >= 0"))
+    wide = []
+    for name, _ in columns_of(tx, frame, whole):
+        position = name.rsplit("_", 1)[-1] if name.startswith("_vk_v") else name.removeprefix("_vk_o")
+        own = relation.schema.columns[int(position)].type if position.isdigit() else parse_type("bigint")
+        wide.append(Column(name, own))
+    frame = cast_frame(tx.store.engine, frame, Schema(tuple(wide)), relation.name, tx.zone)
+    news = []
+    for i, column in enumerate(relation.schema):
+        cases = " ".join(
+            f"WHEN _vk_c = {number} THEN _vk_v{number}_{i}"
+            for number, assigned in enumerate(values)
+            if column.name in assigned
+        )
+        news.append(f"CASE {cases} ELSE _vk_o{i} END AS _vk_n{i}" if cases else f"_vk_o{i} AS _vk_n{i}")
+    actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(clauses))
+    return frame.select(
+        *listed(*[f"_vk_o{i}" for i in range(len(relation.schema))], *news, "_vk_w", f"CASE {actions} END AS _vk_a")
+    )
+
+
+def _action(clause: sql.MergeClause) -> int:
+    return {"delete": DELETE, "update": UPDATE, "insert": INSERT}[clause.action.split()[0]]
+
+
+def _values(
+    relation: Relation, clause: sql.MergeClause, source: Schema | None, source_alias: str, whole: str
+) -> dict[str, str]:
+    """Per column the expression a clause gives it."""
+    if not clause.action.endswith("all"):
+        return {column_of(relation, name, whole).name: f"({text})" for name, text in clause.assignments}
+    if source is None:
+        raise SqlError("UPDATE SET * has no source row here", hint="name the columns")
+    missing = [name for name in relation.schema.names if source.find(name) is None]
+    if missing:
+        raise NotFound(f"the source has no column '{missing[0]}' for *", hint="name the columns instead of *")
+    return {name: f"{source_alias}.{quote(source.column(name).name)}" for name in relation.schema.names}
+
+
+def _several(relation: Relation, row: tuple[object, ...]) -> ConstraintViolation:
+    return ConstraintViolation(
+        f"MERGE matches the row ({', '.join(map(repr, row))}) of {relation.name} with several source rows",
+        hint="make the source unique, for instance with GROUP BY or SELECT DISTINCT",
+    )
+
+
+def _apply_small(tx: OpenTransaction, relation: Relation, events: pa.Table, repeats: bool) -> int:
+    schema = relation.schema
+    old = conform(events.select([f"_vk_o{i}" for i in range(len(schema))]), schema)
+    new = canonical(conform(events.select([f"_vk_n{i}" for i in range(len(schema))]), schema), schema)
+    actions, weights = events["_vk_a"].to_pylist(), events["_vk_w"].to_pylist()
+    seen: set[tuple[object, ...]] = set()
+    gone: list[int] = []
+    come: list[int] = []
+    for index, (row, action) in enumerate(zip(row_tuples(old), actions, strict=True)):
+        if action != INSERT:
+            if row in seen:
+                if repeats:
+                    continue
+                raise _several(relation, row)
+            seen.add(row)
+            gone.append(index)
+        if action != DELETE:
+            come.append(index)
+    minus = _weighted(take(old, gone), [-weights[i] for i in gone])
+    plus = _weighted(take(new, come), [weights[i] for i in come])
+    apply_rows(tx, relation, pa.concat_tables([minus, plus]))
+    return len({*gone, *come})
+
+
+def _weighted(rows: pa.Table, weights: list[int]) -> pa.Table:
+    return rows.append_column(pa.field(WEIGHT, pa.int64()), pa.array(weights, pa.int64()))
+
+
+def _apply_large(tx: OpenTransaction, relation: Relation, events: Frame, repeats: bool) -> int:
+    engine, schema = tx.store.engine, relation.schema
+    columns = [Column(name, parse_type(kind)) for name, kind in engine.columns(events)]
+    stable, count = materialize(tx.store, events, Schema(tuple(columns)), "")
+    names = [quote(name) for name in schema.names]
+    olds = [f"_vk_o{i}" for i in range(len(schema))]
+    gone = stable.filter(parsed(f"_vk_a <> {INSERT}")).select(*olds, "_vk_w")
+    before = Schema(tuple(Column(old, column.type) for old, column in zip(olds, schema, strict=True)))
+    if repeats:
+        gone = grouped(gone, before, (), {"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
+    else:
+        twice = grouped(gone, before, (), {"_vk_w": "count"}).filter(parsed("_vk_total > 1"))
+        found = engine.collect(twice.select(*olds).limit(1))
+        if found.num_rows:
+            raise _several(relation, row_tuples(found)[0])
+    minus = gone.select(*listed(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}"))
+    come = stable.filter(parsed(f"_vk_a <> {DELETE}"))
+    plus = canonical_frame(
+        engine,
+        come.select(*listed(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}")),
+        schema,
+        WEIGHT,
+    )
+    changed = change_by_frame(tx, relation, consolidated(engine.union([minus, plus]), schema), 1 << 40)
+    return changed if repeats else count

@@ -1,0 +1,186 @@
+"""Writing batches: immutable Parquet files of signed rows, sorted by key, each with its exact bounds.
+
+Small batches are written by the driver, large ones by the engine in parallel. Neither is visible to anyone until a
+ledger entry names the files.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.catalog.state import DataFile
+from viewkeeper.engine.connect_columns import listed
+from viewkeeper.engine.engine import DICTIONARY_BYTES, PAGE_ROWS, Engine, Frame
+from viewkeeper.errors import StorageError
+from viewkeeper.log.checksums import check_files, checksum, remember_written
+from viewkeeper.log.failpoints import point
+from viewkeeper.log.leases import Lease
+from viewkeeper.log.storage import Storage
+from viewkeeper.store.bounds import measure
+from viewkeeper.store.file_reading import decode
+
+FILE_ROWS = 100_000
+"""Rows per file: small enough that a few keys skip most of a relation."""
+
+STORED = f"{WEIGHT} bigint, {EPOCH} bigint"
+
+
+class BatchWriter:
+    """Writes files for one relation under one lease."""
+
+    def __init__(self, storage: Storage, engine: Engine, relation: str, schema: Schema, lease: Lease) -> None:
+        self.storage = storage
+        self.engine = engine
+        self.relation = relation
+        self.schema = schema
+        self.lease = lease
+
+    def _new_path(self, suffix: str) -> str:
+        return f"relations/{self.relation}/{self.lease.id}-{uuid.uuid4().hex}{suffix}"
+
+    def write_rows(self, rows: pa.Table, *, merged: bool = False) -> list[DataFile]:
+        """Signed rows from the driver; a merged file carries the epochs of its rows, a commit's own does not."""
+        if rows.num_rows == 0:
+            return []
+        if EPOCH not in rows.column_names:
+            rows = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
+        rows = sort_rows(rows, self.schema)
+        files: list[DataFile] = []
+        for start in range(0, rows.num_rows, FILE_ROWS):
+            part = rows.slice(start, FILE_ROWS)
+            data = self._parquet(part)
+            path = self._new_path(".parquet")
+            with self._leaving_nothing(path, *(file.path for file in files)):
+                self.storage.write(path, data, "batch")
+            files.append(describe(part, self.schema, path, data, merged=merged))
+            remember_written(self.storage, files[-1])
+        return files
+
+    def _parquet(self, rows: pa.Table) -> bytes:
+        """Rows as a Parquet file, without an embedded Arrow schema, which Sail cannot merge with other writers'."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            rows,
+            sink,
+            compression="zstd",
+            write_statistics=_measured(self.schema),
+            store_schema=False,
+            write_page_index=True,
+            write_page_checksum=True,
+            max_rows_per_page=PAGE_ROWS,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+        )
+        written: bytes = sink.getvalue().to_pybytes()
+        return written
+
+    def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:
+        """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
+        directory = self._new_path("")
+        parts = max(1, -(-rows // FILE_ROWS))
+        with self._leaving_nothing(directory):
+            self.engine.write_in_key_ranges(
+                frame, self.storage.url(directory), self.schema, self.schema.sort_columns, parts, rows
+            )
+            point("batch-written")
+            return self._adopt(directory, merged=merged)
+
+    @contextlib.contextmanager
+    def _leaving_nothing(self, *paths: str) -> Iterator[None]:
+        """If what is done here fails, removes what it has written, files or directories: nobody has seen it.
+
+        An engine may still be writing, so the lease stays as the mark of what it adds.
+        """
+        try:
+            yield
+        except BaseException:
+            self.lease.leaves_files = True
+            for path in paths:
+                if path.endswith(".parquet"):
+                    self.storage.delete([path])
+                else:
+                    self.storage.remove(path)
+            raise
+
+    def _adopt(self, directory: str, *, merged: bool) -> list[DataFile]:
+        """The files the engine wrote, made durable, measured, and freed of its side files."""
+        listed = self.storage.list(directory)
+        data = sorted(item.path for item in listed if item.path.endswith(".parquet") and item.size)
+        self.storage.delete(item.path for item in listed if item.path not in set(data))
+        self.storage.sync(data)
+        point("batch-synced")
+        again = self.engine.kind == "sail" and any(column.type.has_map() for column in self.schema)
+
+        def look(path: str) -> DataFile:
+            written = self.storage.read(path)
+            if written is None:
+                raise StorageError(f"the engine's file {path} is gone", hint="run the statement again")
+            rows = decode(written, path, self.schema)
+            if again:  # Sail names the entries of a map as no other writer does, and then cannot read both together
+                written = self._parquet(rows)
+                self.storage.delete([path])
+                path = self._new_path(".parquet")
+                self.storage.write(path, written, "batch")
+            file = describe(rows, self.schema, path, written, merged=merged)
+            remember_written(self.storage, file)
+            return file
+
+        with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
+            return [file for file in pool.map(look, data) if file.rows]
+
+
+def _measured(schema: Schema) -> list[str]:
+    """The columns whose statistics stand in the file. Those of floats leave NaN out, so engines would skip NaN rows."""
+    return [c.name for c in schema if not c.type.is_nested and not c.type.is_float] + [WEIGHT, EPOCH]
+
+
+def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Rows in the order files keep: by key, NULLs last."""
+    names = [name for name in schema.sort_columns if not schema.column(name).type.is_nested]
+    if not names or rows.num_rows < 2:
+        return rows
+    order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
+    try:
+        return rows.take(order)
+    except pa.ArrowNotImplementedError:  # Arrow cannot take rows with maps; such a file just stays unsorted
+        return rows
+
+
+def describe(part: pa.Table, schema: Schema, path: str, data: bytes, *, merged: bool) -> DataFile:
+    """What the ledger keeps of a file with these rows and bytes."""
+    weights = pc.min_max(part[WEIGHT]).as_py()
+    epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py()
+    return DataFile(
+        path,
+        part.num_rows,
+        len(data),
+        weights["min"] or 0,
+        weights["max"] or 0,
+        measure(part, schema),
+        (epochs["min"] or 0) if merged else 0,
+        (epochs["max"] or 0) if merged else 0,
+        merged,
+        checksum(data),
+    )
+
+
+def stored_frame(
+    engine: Engine, storage: Storage, files: Sequence[DataFile], schema: Schema, *, late: bool = False
+) -> Frame:
+    """The stored rows of some files as a frame: columns, weight, and an epoch if the file is merged."""
+    check_files(storage, files, far=engine.kind != "sail")
+    return engine.files([storage.url(file.path) for file in files], schema, STORED, late=late)
+
+
+def with_no_epoch(frame: Frame) -> Frame:
+    """Signed rows as a batch file holds them: the epoch comes from the ledger."""
+    return frame.select(*listed("*", f"CAST(NULL AS BIGINT) AS {EPOCH}"))

@@ -1,0 +1,48 @@
+"""Data files on the driver, read as a whole. Needs no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from viewkeeper.algebra.schema import EPOCH, Schema
+from viewkeeper.catalog.state import DataFile
+from viewkeeper.errors import StorageError
+from viewkeeper.log.checksums import checked_bytes, damaged_file
+from viewkeeper.log.storage import Storage
+
+
+def decode(data: bytes, path: str, schema: Schema) -> pa.Table:
+    """The rows of a whole file, in the stored schema."""
+    wanted = schema.stored_arrow
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read(columns=wanted.names)
+        return table.select(wanted.names).cast(wanted)
+    except (OSError, KeyError, pa.ArrowException) as problem:
+        raise StorageError(
+            f"the data file {path} cannot be read",
+            detail=str(problem).splitlines()[0][:300],
+            hint="restore it from a backup; `viewkeeper doctor` lists all damaged and missing files",
+        ) from problem
+
+
+def read_file(storage: Storage, file: DataFile, schema: Schema) -> pa.Table:
+    """A whole file that the ledger names on the driver, in the stored schema."""
+    table = decode(checked_bytes(storage, file), file.path, schema)
+    if table.num_rows != file.rows:
+        raise damaged_file(file, f"it has {table.num_rows:,} rows, the ledger says {file.rows:,}")
+    return table
+
+
+def read_files(storage: Storage, files: Sequence[DataFile], schema: Schema) -> pa.Table:
+    """Small files on the driver as one table, every row with its epoch."""
+    parts = []
+    for file in files:
+        table = read_file(storage, file, schema)
+        if not file.merged:
+            numbers = pa.array([file.first_epoch] * table.num_rows, pa.int64())
+            table = table.set_column(table.num_columns - 1, pa.field(EPOCH, pa.int64()), numbers)
+        parts.append(table)
+    return pa.concat_tables(parts) if parts else schema.stored_arrow.empty_table()

@@ -1,0 +1,139 @@
+"""Reading a relation at an epoch: files picked by bounds on the driver, then one frame of signed rows.
+
+The frame has the relation's columns and `_weight`, not consolidated. `net_frame` and `plain_frame` are the two ways
+on: the net rows with their weights, or plain rows with duplicates repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.algebra.types import quote
+from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.catalog.state import DataFile
+from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.connect_columns import listed, parsed
+from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.literals import FEW
+from viewkeeper.log.storage import Storage
+from viewkeeper.store.batches import stored_frame
+from viewkeeper.store.bounds import Keys
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a relation consists of at some moment: committed files, and what an open transaction adds."""
+
+    schema: Schema
+    files: tuple[DataFile, ...]
+    epoch: int
+    staged: tuple[DataFile, ...] = ()
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The part of a source that may hold what is looked for."""
+
+    source: Source
+    files: tuple[DataFile, ...]
+    rows: pa.Table | None
+    total_files: int
+    keys: Keys | None = field(default=None, compare=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing needs to be read."""
+        return not self.files and not self.has_rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether an open transaction adds rows from the driver."""
+        return self.rows is not None and self.rows.num_rows > 0
+
+    @property
+    def has_deletions(self) -> bool:
+        """Whether any weight may be negative, so that rows may cancel."""
+        if any(file.low_weight < 0 for file in self.files):
+            return True
+        return self.rows is not None and any(weight < 0 for weight in self.rows[WEIGHT].to_pylist())
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether any weight may be other than one."""
+        if self.has_deletions or any(file.high_weight > 1 for file in self.files):
+            return True
+        return self.rows is not None and any(weight != 1 for weight in self.rows[WEIGHT].to_pylist())
+
+
+def pick(
+    source: Source, keys: Keys | None = None, ranges: Ranges | None = None, *, with_deletions: bool = False
+) -> Scan:
+    """Chooses files by their bounds: those that may hold a key, or a row inside the ranges.
+
+    `with_deletions` adds the files that may delete any row of those, so that only rows that are there come out, also
+    among those that are not looked for.
+    """
+    everything = (*source.files, *source.staged)
+    chosen = [
+        file
+        for file in everything
+        if (keys is None or keys.may_be_in(file.bounds)) and (ranges is None or ranges.may_be_in(file.bounds))
+    ]
+    if with_deletions:
+        deleting = [file for file in everything if file.low_weight < 0 and file not in chosen]
+        todo = list(chosen)
+        while todo and deleting:
+            file = todo.pop()
+            more = [other for other in deleting if _may_share_rows(file, other)]
+            deleting = [other for other in deleting if other not in more]
+            chosen += more
+            todo += more
+    return Scan(source, tuple(chosen), source.rows, len(everything), keys)
+
+
+def _may_share_rows(one: DataFile, other: DataFile) -> bool:
+    """Whether two files may hold the same row."""
+    return all(bound.may_share(other.bounds[name]) for name, bound in one.bounds.items() if name in other.bounds)
+
+
+def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
+    """The scan's rows as a frame of columns and `_weight`; only rows with one of the keys, if it has keys."""
+    schema = scan.source.schema
+    frames: list[Frame] = []
+    if scan.files:
+        late = scan.keys is not None and len(scan.keys) > FEW
+        frame = stored_frame(engine, storage, scan.files, schema, late=late)
+        if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
+            frame = frame.filter(parsed(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}"))
+        frames.append(frame.drop(EPOCH))
+    if scan.has_rows or not frames:
+        rows = scan.rows if scan.rows is not None else schema.signed_arrow.empty_table()
+        frames.append(engine.arrow(rows, schema, f"{WEIGHT} bigint"))
+    frame = engine.union(frames)
+    return frame if scan.keys is None else engine.bind(frame, scan.keys.table, scan.keys.schema)
+
+
+def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
+    """The scan's net rows with their weights, consolidated only where rows can cancel or repeat."""
+    frame = signed_frame(engine, storage, scan)
+    if scan.has_deletions or not scan.source.schema.is_set:
+        return consolidated(frame, scan.source.schema, guarded=scan.has_deletions)
+    return frame
+
+
+def plain_frame(engine: Engine, storage: Storage, scan: Scan, *, guarded: bool) -> Frame:
+    """The scan's rows as a user sees them: no weights, duplicates repeated."""
+    frame = signed_frame(engine, storage, scan)
+    names = [quote(name) for name in scan.source.schema.names]
+    repeats = scan.has_repeats and not scan.source.schema.is_set
+    if (
+        scan.has_deletions
+    ):  # Sail takes grouping columns for a key, also of rows that are repeated: hidden they are none
+        frame = consolidated(frame, scan.source.schema, guarded=guarded or repeats)
+    if repeats:
+        frame = frame.select(*listed(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"))
+    return frame.select(*listed(*names))

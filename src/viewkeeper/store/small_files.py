@@ -1,0 +1,69 @@
+"""Small files on the driver: read without the engine, and kept, for a file never changes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra.rows import consolidate, rows_among
+from viewkeeper.algebra.schema import EPOCH, Schema
+from viewkeeper.catalog.state import DataFile
+from viewkeeper.log.storage import Storage
+from viewkeeper.store.file_reading import read_files
+from viewkeeper.store.scans import Scan
+
+FEW_ROWS = 4_000
+"""Relations of so few signed rows are read on the driver."""
+
+PICKED_ROWS = 20_000
+"""The same where only those with some keys are wanted."""
+
+KEPT_ROWS = 400_000
+"""Rows of small files that are kept in memory."""
+
+
+class SmallFiles:
+    """The newest small files that were read."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._kept: OrderedDict[str, pa.Table] = OrderedDict()
+        self._rows = 0
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def are_few(picked: Scan) -> bool:
+        """Whether what was picked of a relation is better read here than on the engine."""
+        rows = sum(file.rows for file in picked.files)
+        return rows <= (FEW_ROWS if picked.keys is None else PICKED_ROWS)
+
+    def net_rows(self, picked: Scan) -> pa.Table:
+        """The net signed rows of the picked files up to the epoch, only those with one of the keys if there are any."""
+        keys, schema, epoch = picked.keys, picked.source.schema, picked.source.epoch
+        parts = []
+        for file in picked.files:
+            rows = self._read(file, schema)
+            if keys is not None:  # of other keys not every file was picked
+                rows = rows_among(rows, keys.schema.names, keys.table)
+            if file.merged and file.last_epoch > epoch:
+                rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))
+            parts.append(rows.drop_columns([EPOCH]))
+        return consolidate(pa.concat_tables(parts)) if parts else schema.signed_arrow.empty_table()
+
+    def _read(self, file: DataFile, schema: Schema) -> pa.Table:
+        with self._lock:
+            if file.path in self._kept:
+                self._kept.move_to_end(file.path)
+                return self._kept[file.path]
+        rows = read_files(self.storage, [file], schema)
+        with self._lock:
+            if file.path not in self._kept:
+                self._kept[file.path] = rows
+                self._rows += rows.num_rows
+            while self._rows > KEPT_ROWS:
+                _, dropped = self._kept.popitem(last=False)
+                self._rows -= dropped.num_rows
+        return rows

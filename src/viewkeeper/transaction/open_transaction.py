@@ -1,0 +1,420 @@
+"""A transaction: what it started from, what it has read, and the net change it has gathered so far.
+
+Later statements see earlier ones: a table inside a transaction is its committed files, plus the files this transaction
+has staged, plus the signed rows it holds on the driver. What is committed is the net of them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.nodes import Node
+from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.algebra.types import quote, spelled
+from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.catalog.declared_functions import Function
+from viewkeeper.catalog.definition import AUXILIARY, TABLE, Definition
+from viewkeeper.catalog.name_errors import already_exists, no_such_table
+from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.connect_columns import parsed
+from viewkeeper.engine.engine import SMALL, Frame
+from viewkeeper.errors import Place, SqlError
+from viewkeeper.log.open_log import Held
+from viewkeeper.maintain.situation import Pending
+from viewkeeper.store.batches import stored_frame, with_no_epoch
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.file_reading import read_files
+from viewkeeper.store.scans import Scan, Source, pick, signed_frame
+from viewkeeper.store.store import Store
+from viewkeeper.transaction.change import Change
+
+
+@dataclass(frozen=True)
+class Read:
+    """Something a transaction has read: rows with some keys, rows in some ranges, or all of a relation."""
+
+    relation: str
+    keys: Keys | None = None
+    ranges: Ranges | None = None
+
+
+class OpenTransaction:
+    """Gathers changes; knows nothing of SQL and nothing of committing."""
+
+    def __init__(self, store: Store, state: State | None = None) -> None:
+        """Begins from the newest state, or from a given one that is never committed to."""
+        self.store = store
+        self.state: State = store.hold().state if state is None else state
+        self.pending: dict[str, Pending] = {}
+        self.created: dict[str, Relation] = {}
+        self.dropped: set[str] = set()
+        self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
+        self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
+        self.suspended: set[str] = set()  # stored views that are no longer maintained from this transaction on
+        self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
+        self.redefined: set[str] = set()  # stored views whose definition has changed, which they follow like any change
+        self.formerly: dict[str, Node] = {}  # what redefined views held, where it is written otherwise than it was
+        self.functions: dict[str, Function | None] = {}  # declared here, or dropped (None), by name in lower case
+        self.makes_epoch = False  # also without any change: REFRESH
+        self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
+        self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
+        self.reads: list[Read] = []
+        self.absent: set[str] = set()
+        self.untried: set[str] = set()  # views whose definition is new and has not been on trial yet
+        self.most_queries: int | None = None  # how many queries one view may take, on trial
+        self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys that were not there
+        if state is None:
+            store.use(self)
+
+    @property
+    def zone(self) -> str:
+        """The database's time zone."""
+        return self.state.settings.time_zone
+
+    # definitions ---------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def defining(self) -> Iterator[None]:
+        """Takes back what a statement has defined if it fails, so that it fails as a whole."""
+        names = ("created", "dropped", "defined", "suspended", "unfilled", "redefined", "formerly", "untried")
+        before: dict[str, Any] = {name: getattr(self, name).copy() for name in names}
+        before["pending"] = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}
+        try:
+            yield
+        except BaseException:
+            for name, held in before.items():
+                setattr(self, name, held)
+            raise
+
+    def function(self, name: str) -> Function | None:
+        """The function that the database knows under a name, as this transaction sees it."""
+        key = name.lower()
+        return self.functions[key] if key in self.functions else self.state.functions.get(key)
+
+    def function_names(self) -> list[str]:
+        """The names of the functions that the database knows, in lower case."""
+        return sorted(key for key in {*self.state.functions, *self.functions} if self.function(key) is not None)
+
+    def find(self, name: str) -> Relation | None:
+        """The relation of that name as this transaction sees it."""
+        for relation in self.created.values():
+            if relation.name.lower() == name.lower() and relation.id not in self.dropped:
+                return self._now(relation)
+        found = self.state.find(name)
+        if found is None:
+            self.absent.add(name)
+        return None if found is None or found.id in self.dropped else self._now(found)
+
+    def _now(self, relation: Relation) -> Relation:
+        """The relation with the definition this transaction has given it."""
+        definition = self.defined.get(relation.id, relation.definition)
+        if relation.id in self.refreshed and definition is not None:
+            definition = definition.resumed(self.refreshed[relation.id])
+        elif relation.id in self.suspended and definition is not None:
+            definition = self._suspended(definition)
+        return relation if definition is relation.definition else replace(relation, definition=definition)
+
+    def _suspended(self, definition: Definition) -> Definition:
+        """The definition of a view that this transaction suspends: up to date as of the epoch it began from."""
+        refreshed = definition.refreshed if definition.is_demand else self.state.epoch
+        return replace(definition, refreshed=refreshed, suspended=self.state.epoch + 1)
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id, as this transaction sees it."""
+        return self._now(self.created[key] if key in self.created else self.state.relations[key])
+
+    def relation(self, name: str, place: Place | None = None) -> Relation:
+        """The relation of that name, or NotFound with the nearest name."""
+        found = self.find(name)
+        if found is None:
+            raise no_such_table(name, self.names(), place)
+        return found
+
+    def table(self, name: str, place: Place | None = None) -> Relation:
+        """The table of that name, to be changed. A view is refused, for its rows come from its tables."""
+        found = self.relation(name, place)
+        if found.kind == TABLE:
+            return found
+        tables = ", ".join(table.name for table in self.tables_below(found))
+        raise SqlError(
+            f"{found.name} is a view: its rows come from {tables or 'its query alone'}",
+            place=place,
+            hint="change those tables instead" if tables else f"ALTER VIEW {spelled(found.name)} AS SELECT ...",
+        )
+
+    def tables_below(self, relation: Relation) -> list[Relation]:
+        """The tables that a view's rows come from, through other views too, in the order it names them."""
+        if relation.definition is None:
+            return [relation]
+        found = [table for key in relation.definition.uses for table in self.tables_below(self.by_id(key))]
+        return list({table.id: table for table in found}.values())
+
+    def alive(self) -> list[Relation]:
+        """The relations this transaction sees, of all kinds."""
+        there = [*self.state.alive(), *self.created.values()]
+        return [self._now(relation) for relation in there if relation.id not in self.dropped]
+
+    def dependents(self, key: str) -> list[Relation]:
+        """The relations this transaction sees whose definition reads or keeps the one with this id."""
+        return [relation for relation in self.alive() if relation.depends_on(key)]
+
+    def names(self) -> list[str]:
+        """The names of the relations this transaction sees, without auxiliary ones."""
+        return sorted(relation.name for relation in self.alive() if relation.kind != AUXILIARY)
+
+    def create(self, name: str, schema: Schema, definition: Definition | None = None) -> Relation:
+        """Declares a new table or, with a definition, a view."""
+        there = self.find(name)
+        if there is not None:
+            raise already_exists(there, name, TABLE if definition is None else definition.kind)
+        relation = Relation(uuid.uuid4().hex[:16], name, schema, self.state.epoch + 1, definition=definition)
+        self.created[relation.id] = relation
+        return relation
+
+    def drop(self, relation: Relation) -> None:
+        """Drops a relation; what this transaction did to it before does not matter any more."""
+        self.pending.pop(relation.id, None)
+        self.defined.pop(relation.id, None)
+        self.redefined.discard(relation.id)
+        self.refreshed.pop(relation.id, None)
+        self.suspended.discard(relation.id)
+        if relation.id in self.created:
+            del self.created[relation.id]
+        else:
+            self.dropped.add(relation.id)
+
+    # reading -------------------------------------------------------------------------------------
+
+    def source(self, relation: Relation) -> Source:
+        """The relation as this transaction sees it."""
+        pending = self.pending.get(relation.id)
+        return Source(
+            relation.schema,
+            relation.files_at(self.state.epoch),
+            self.state.epoch,
+            tuple(pending.staged) if pending else (),
+            pending.rows if pending else None,
+        )
+
+    def scan(
+        self,
+        relation: Relation,
+        keys: Keys | None = None,
+        ranges: Ranges | None = None,
+        *,
+        with_deletions: bool = False,
+    ) -> Scan:
+        """What has to be read of a relation; remembered, because a conflicting change would make it wrong."""
+        if relation.id not in self.created:
+            self.reads.append(Read(relation.id, keys, ranges))
+        scan = pick(self.source(relation), keys, ranges, with_deletions=with_deletions)
+        pending = self.pending.get(relation.id)
+        if pending is not None:
+            pending.files_read += len(scan.files)
+            pending.files_total += scan.total_files
+        return scan
+
+    def key_weights(self, relation: Relation, keys: Keys) -> dict[tuple[Any, ...], int]:
+        """How many rows there are for each of some keys. Weights add, so nothing needs consolidating."""
+        names = keys.schema.names
+        scan = self.scan(relation, keys)
+        found: dict[tuple[Any, ...], int] | None = None
+        first = _first_column(scan, keys)
+        if first is not None:
+            together = self._totals(pick(replace(scan.source, rows=None), first), names)
+            found = _counted(self.store.engine.collect_small(together), keys.schema)
+            if found is not None and not scan.source.staged:
+                self._note(relation, first, {key[:1] for key, count in found.items() if count})
+        if found is None:
+            each = self.store.engine.fetch(self._totals(replace(scan, rows=None), names)) if scan.files else None
+            found = _counted(each, keys.schema) or {}
+        if not scan.source.staged:
+            self._note(relation, keys, {key for key, count in found.items() if count})
+        if scan.has_rows and scan.rows is not None:
+            wanted = set(row_tuples(keys.table))
+            for row, weight in zip(row_tuples(scan.rows.select(names)), scan.rows[WEIGHT].to_pylist(), strict=True):
+                if row in wanted:
+                    found[row] = found.get(row, 0) + weight
+        return found
+
+    def _totals(self, scan: Scan, names: list[str]) -> Frame:
+        """How often each key is in the files of a scan."""
+        frame = signed_frame(self.store.engine, self.store.storage, scan)
+        return frame.groupBy(*[quote(name) for name in names]).agg({WEIGHT: "sum"}).toDF(*names, "_vk_total")
+
+    def _note(self, relation: Relation, keys: Keys, there: set[tuple[Any, ...]]) -> None:
+        """Remembers which of some keys were not there."""
+        known = self.not_there.setdefault((relation.id, tuple(keys.schema.names)), set())
+        known.update(row_tuples(keys.table))
+        known -= there
+
+    def rows_with(self, relation: Relation, keys: Keys) -> pa.Table:
+        """The net rows that have one of some keys, with their weights, on the driver."""
+        scan = self.scan(relation, keys)
+        if scan.is_empty:
+            return relation.schema.signed_arrow.empty_table()
+        frame = consolidated(signed_frame(self.store.engine, self.store.storage, scan), relation.schema)
+        return conform(self.store.engine.fetch(frame), relation.schema, signed=True)
+
+    # changing ------------------------------------------------------------------------------------
+
+    def pending_of(self, relation: Relation) -> Pending:
+        """The change gathered for a relation."""
+        if relation.id not in self.pending:
+            self.pending[relation.id] = Pending(relation, relation.schema.signed_arrow.empty_table())
+        return self.pending[relation.id]
+
+    def add_rows(self, relation: Relation, change: pa.Table) -> None:
+        """Joins a checked net change, held on the driver, to the transaction's net change (delta-union)."""
+        pending = self.pending_of(relation)
+        rows = consolidate(pa.concat_tables([pending.rows, change])) if pending.rows.num_rows else change
+        if rows.num_rows > SMALL:
+            pending.staged.extend(self.store.writer(relation).write_rows(rows))
+            rows = rows.slice(0, 0)
+        pending.rows = rows
+
+    def add_files(self, relation: Relation, files: Iterable[DataFile]) -> None:
+        """Joins a checked change, already written as files, to the transaction's net change."""
+        self.pending_of(relation).staged.extend(files)
+
+    def settle(self) -> None:
+        """Makes every gathered change net: parts that may cancel each other are consolidated."""
+        for pending in self.pending.values():
+            if not pending.staged:
+                continue
+            if pending.rows.num_rows:
+                pending.staged.extend(self.store.writer(pending.relation).write_rows(pending.rows))
+                pending.rows = pending.rows.slice(0, 0)
+            lows = min(file.low_weight for file in pending.staged)
+            highs = max(file.high_weight for file in pending.staged)
+            if lows < 0 < highs and len(pending.staged) > 1:
+                self._consolidate_staged(pending)
+
+    def _consolidate_staged(self, pending: Pending) -> None:
+        store, schema = self.store, pending.relation.schema
+        source = Source(schema, (), self.state.epoch, tuple(pending.staged))
+        frame = consolidated(signed_frame(store.engine, store.storage, pick(source)), schema)
+        rows = sum(file.rows for file in pending.staged)
+        written = store.writer(pending.relation).write_frame(with_no_epoch(frame), rows)
+        store.storage.delete(file.path for file in pending.staged)
+        pending.staged = written
+
+    @property
+    def changed(self) -> set[str]:
+        """The ids of the relations it has changed so far."""
+        return {key for key, pending in self.pending.items() if not pending.is_empty}
+
+    def drop_derived(self) -> None:
+        """Forgets the changes of views, so that they can be worked out again."""
+        for key in self.derived:
+            pending = self.pending.pop(key, None)
+            if pending is not None:
+                self.store.storage.delete(file.path for file in pending.staged)
+        self.derived.clear()
+        self.refreshed.clear()
+
+    def rebase(self, held: Held) -> None:
+        """Goes on from a newer state; what was read of the older one has been checked."""
+        self.drop_derived()
+        self.not_there.clear()
+        self.state = held.state
+
+    def changes(self) -> dict[str, Change]:
+        """The net change of every relation that has one."""
+        self.settle()
+        found = {}
+        for pending in self.pending.values():
+            if not pending.is_empty and pending.relation.kind != AUXILIARY:
+                found[pending.relation.name] = self._change(pending)
+        return found
+
+    def _change(self, pending: Pending) -> Change:
+        schema = pending.relation.schema
+        if not pending.staged:
+            rows = pending.rows
+            return Change(schema, lambda: rows)
+        return change_of_files(self.store, schema, tuple(pending.staged), self.store.hold())
+
+    def discard(self) -> None:
+        """Removes the files this transaction staged; nobody has seen them."""
+        self.store.clear_scratch()
+        self.store.storage.delete(file.path for pending in self.pending.values() for file in pending.staged)
+        self.pending.clear()
+        self.created.clear()
+        self.dropped.clear()
+        self.defined.clear()
+        self.refreshed.clear()
+        self.suspended.clear()
+
+
+def change_of_files(
+    store: Store, schema: Schema, files: tuple[DataFile, ...], held: Held, epoch: int | None = None
+) -> Change:
+    """A change that is read from its files when asked for: all their rows, or (merged files) those of one epoch.
+
+    `held` keeps the files until then.
+    """
+
+    def fetch() -> pa.Table:
+        if sum(file.rows for file in files) <= SMALL:
+            rows = read_files(store.storage, files, schema)
+            if epoch is not None:
+                rows = filter_rows(rows, [number == epoch for number in rows[EPOCH].to_pylist()])
+            return rows.drop_columns([EPOCH])
+        frame = stored_frame(store.engine, store.storage, files, schema)
+        if epoch is not None:
+            whole = any(not file.merged for file in files)
+            frame = frame.filter(parsed(f"{EPOCH} = {epoch}" + (f" OR {EPOCH} IS NULL" if whole else "")))
+        return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
+
+    return Change(schema, fetch, held)
+
+
+def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
+    """The epochs after one in which a relation changed, in order."""
+    found = {file.first_epoch for file in relation.files if not file.merged}
+    merged = [file for file in relation.files if file.merged and file.last_epoch > since]
+    if merged:
+        frame = stored_frame(store.engine, store.storage, merged, relation.schema)
+        found |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
+    return sorted(number for number in found if number > since)
+
+
+def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], int] | None:
+    """Keys with their numbers, as the engine sent them; None for none that it sent."""
+    if totals is None:
+        return None
+    plain = conform(totals.select(schema.names), schema)
+    return dict(zip(row_tuples(plain), totals["_vk_total"].to_pylist(), strict=True))
+
+
+FEW_EACH = 16
+"""Rows with one value of a key's first column that are looked up together."""
+
+
+def _first_column(scan: Scan, keys: Keys) -> Keys | None:
+    """Keys of several columns as those values of the first one that they share, if few rows have each.
+
+    What it finds out about whole values spares the views another look. By the bounds of its files an integer column has
+    at most so many different values, hence at least so many rows with each.
+    """
+    name = keys.schema.names[0]
+    if len(keys.schema) < 2 or not keys.schema.column(name).type.is_integer or not scan.files:
+        return None
+    values = pa.table([keys.table.column(0).unique()], names=[name])
+    if values.num_rows == keys.table.num_rows:
+        return None
+    for file in scan.files:
+        bound = file.bounds.get(name)
+        if bound is None or bound.low is None or file.rows > FEW_EACH * (bound.high - bound.low + 1):
+            return None
+    return Keys(values, keys.schema.subset([name]))

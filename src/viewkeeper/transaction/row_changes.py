@@ -1,0 +1,191 @@
+"""Changes given as rows: insert, delete by row, delete by key, and upsert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import parse_type
+from viewkeeper.algebra.values import rows_to_arrow
+from viewkeeper.catalog.state import Relation
+from viewkeeper.engine.engine import SMALL, Frame
+from viewkeeper.errors import ConstraintViolation, NotFound, StorageError
+from viewkeeper.store.batches import with_no_epoch
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scans import net_frame
+from viewkeeper.store.scratch import adopt_scratch, materialize
+from viewkeeper.transaction.constraints import check_files, check_rows
+from viewkeeper.transaction.ingest import frame_by_name, is_frame, rows_from, signed_expression, store_frame
+from viewkeeper.transaction.open_transaction import OpenTransaction
+
+SIGNED = f"{WEIGHT} bigint"
+
+
+def insert_rows(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
+    """Inserts rows given in any of the forms a user may have them in."""
+    if is_frame(rows):
+        path = tx.store.scratch_path()
+        tx.store.engine.write(rows, tx.store.storage.url(path))
+        given = tx.store.engine.columns(rows)
+        frame, count = _scratch_as(tx, path, given)
+        ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation, tx.zone)
+        return change_by_frame(tx, relation, signed_expression(ordered, 1), count, stable=True)
+    table = rows_from(rows, relation, tx.zone)
+    if table.num_rows > SMALL:
+        frame = tx.store.engine.arrow(signed(table, 1), relation.schema, SIGNED)
+        return change_by_frame(tx, relation, frame, table.num_rows, stable=True)
+    apply_rows(tx, relation, signed(table, 1))
+    return int(table.num_rows)
+
+
+def _scratch_as(tx: OpenTransaction, path: str, given: list[tuple[str, str]]) -> tuple[Frame, int]:
+    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in given))
+    return adopt_scratch(tx.store, path, schema, "")
+
+
+def apply_rows(tx: OpenTransaction, relation: Relation, change: pa.Table) -> pa.Table:
+    """Checks a change held on the driver and joins it to the transaction; gives its net."""
+    net = consolidate(change)
+    if net.num_rows:
+        tx.pending_of(relation)
+        check_rows(tx, relation, net)
+        tx.add_rows(relation, net)
+    return net
+
+
+def change_by_frame(
+    tx: OpenTransaction, relation: Relation, frame: Frame, rows: int | None, *, stable: bool = False
+) -> int:
+    """Checks a change given as a signed frame and joins it: on the driver if small, as files if large.
+
+    `stable` says that the frame only reads files, so that it may be read several times.
+    """
+    engine = tx.store.engine
+    if rows is None or rows <= SMALL:
+        small = engine.collect_small(frame)
+        if small is not None:
+            apply_rows(tx, relation, conform(small, relation.schema, signed=True))
+            return int(small.num_rows)
+    if rows is None or not stable:
+        frame, rows = materialize(tx.store, frame, relation.schema, SIGNED)
+    files = tx.store.writer(relation).write_frame(with_no_epoch(frame), rows)
+    tx.pending_of(relation)
+    try:
+        written = sum(file.rows for file in files)
+        if written != rows:
+            raise StorageError(
+                f"{rows} rows were to be written for {relation.name}, {written} were",
+                hint="a file was lost on the way; nothing was changed, run the statement again",
+            )
+        check_files(tx, relation, files)
+    except BaseException:
+        tx.store.storage.delete(file.path for file in files)
+        raise
+    tx.add_files(relation, files)
+    return sum(file.rows for file in files)
+
+
+def delete_rows(tx: OpenTransaction, relation: Relation, rows: Any, missing: str) -> int:
+    """Deletes as many copies of each row as are given. A row that is not there is an error, or ignored."""
+    wanted = consolidate(signed(rows_from(rows, relation, tx.zone), 1))
+    if wanted.num_rows == 0:
+        return 0
+    key = relation.schema.primary_key
+    names = list(key.columns) if key else [c.name for c in relation.schema if not c.type.is_nested]
+    keys = Keys(
+        _distinct(wanted.select(names or relation.schema.names)), relation.schema.subset(names or relation.schema.names)
+    )
+    there = tx.rows_with(relation, keys) if names else _all_rows(tx, relation)
+    plain = there.drop_columns([WEIGHT])
+    held = dict(zip(row_tuples(plain), there[WEIGHT].to_pylist(), strict=True))
+    asked = row_tuples(wanted.drop_columns([WEIGHT]))
+    amounts = []
+    for row, count in zip(asked, wanted[WEIGHT].to_pylist(), strict=True):
+        present = held.get(row, 0)
+        if present < count and missing != "ignore":
+            raise not_there(relation, row, count, present)
+        amounts.append(-min(count, present))
+    change = wanted.set_column(wanted.num_columns - 1, pa.field(WEIGHT, pa.int64()), pa.array(amounts, pa.int64()))
+    apply_rows(tx, relation, change)
+    return int(-sum(amounts))
+
+
+def _all_rows(tx: OpenTransaction, relation: Relation) -> pa.Table:
+    """The net rows of a relation none of whose columns can be looked up: all of them."""
+    frame = net_frame(tx.store.engine, tx.store.storage, tx.scan(relation))
+    return conform(tx.store.engine.collect(frame), relation.schema, signed=True)
+
+
+def _distinct(table: pa.Table) -> pa.Table:
+    return consolidate(signed(table, 1)).drop_columns([WEIGHT])
+
+
+def not_there(relation: Relation, row: tuple[Any, ...], asked: int, present: int) -> NotFound:
+    """The error for deleting a row that is not there."""
+    shown = ", ".join(repr(value) for value in row)
+    if present:
+        return NotFound(
+            f"{asked} copies of the row ({shown}) were to be deleted from {relation.name}, there are {present}",
+            hint="delete fewer, or pass missing='ignore'",
+        )
+    return NotFound(f"the row ({shown}) is not in {relation.name}", hint="check its values, or pass missing='ignore'")
+
+
+def delete_by_key(tx: OpenTransaction, relation: Relation, keys: Any, missing: str) -> int:
+    """Deletes the rows with some primary keys."""
+    table = _keys_from(tx, relation, keys)
+    there = tx.rows_with(relation, Keys(_distinct(table), relation.schema.subset(table.column_names)))
+    held = set(row_tuples(there.select(table.column_names)))
+    for row in row_tuples(table):
+        if row not in held and missing != "ignore":
+            shown = ", ".join(f"{n} = {v!r}" for n, v in zip(table.column_names, row, strict=True))
+            raise NotFound(
+                f"there is no row with {shown} in {relation.name}", hint="pass missing='ignore' if that is fine"
+            )
+    apply_rows(tx, relation, _negated(there))
+    return int(there.num_rows)
+
+
+def upsert(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
+    """Inserts rows, replacing those with the same primary key."""
+    key = _primary_key(relation)
+    table = rows_from(rows, relation, tx.zone)
+    if table.num_rows == 0:
+        return 0
+    names = list(key)
+    given = row_tuples(table.select(names))
+    last = {row: index for index, row in enumerate(given)}
+    table = take(table, sorted(last.values()))
+    keys = Keys(table.select(names), relation.schema.subset(names))
+    there = tx.rows_with(relation, keys)
+    apply_rows(tx, relation, pa.concat_tables([_negated(there), signed(table, 1)]))
+    return int(table.num_rows)
+
+
+def _negated(change: pa.Table) -> pa.Table:
+    weights = pa.array(-change[WEIGHT].to_numpy().astype(np.int64), pa.int64())
+    return change.set_column(change.num_columns - 1, pa.field(WEIGHT, pa.int64()), weights)
+
+
+def _primary_key(relation: Relation) -> tuple[str, ...]:
+    key = relation.schema.primary_key
+    if key is None:
+        raise ConstraintViolation(
+            f"{relation.name} has no PRIMARY KEY", hint="use insert and delete with whole rows, or declare a key"
+        )
+    return key.columns
+
+
+def _keys_from(tx: OpenTransaction, relation: Relation, keys: Any) -> pa.Table:
+    names = _primary_key(relation)
+    schema = relation.schema.subset(names)
+    if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes, Mapping, pa.Table)):
+        listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
+        return canonical(rows_to_arrow(listed, schema, relation.name, tx.zone), schema)
+    return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
