@@ -94,6 +94,12 @@ def signed(table: pa.Table, weight: int) -> pa.Table:
     return table.append_column(pa.field(WEIGHT, pa.int64()), pa.array(np.full(table.num_rows, weight, dtype=np.int64)))
 
 
+def negated(table: pa.Table) -> pa.Table:
+    """A signed table with every weight turned round."""
+    index = table.schema.get_field_index(WEIGHT)
+    return table.set_column(index, table.schema.field(index), pc.negate(table.column(index)))
+
+
 def consolidate(table: pa.Table) -> pa.Table:
     """The net of a signed table: every row at most once, no zero weights. A GROUP BY, on canonical values."""
     if table.num_rows < 2:

@@ -52,6 +52,7 @@ from viewkeeper.statements.explain_statement import explain_select
 from viewkeeper.statements.explain_view import explain
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.store import Store
+from viewkeeper.transaction.hooks import CommitHook
 from viewkeeper.transaction.suspension import remarks_on_query, stale_remarks
 
 T = TypeVar("T")
@@ -123,6 +124,7 @@ class Database:
         self._storage = storage
         self._open: Store | None = store
         self._local = threading.local()
+        self._hooks: list[CommitHook] = []  # what reacts to commits
         if not store.engine.is_local and not store.lease.refused:
             self._probe(store)
 
@@ -511,11 +513,12 @@ class Database:
         store = self._store
         return listing.history(store.ledger, store.refresh(), limit)
 
-    # upkeep --------------------------------------------------------------------------------------
+    # housekeeping --------------------------------------------------------------------------------------
 
     def compact(self, name: str | None = None) -> list[Compacted]:
         """Rewrites tables into fewer, key-sorted files. Changes no contents and makes no epoch."""
         store = self._store
+        store.housekeeping.wait()
         state = store.refresh()
         wanted = state.alive()
         if name is not None:
@@ -536,4 +539,5 @@ class Database:
 
     def vacuum(self, grace: str | float = GRACE_SECONDS) -> Vacuumed:
         """Deletes files that nothing needs any more: replaced or left behind longer than `grace` ago."""
+        self._store.housekeeping.wait()
         return vacuum(self._store, seconds(grace))

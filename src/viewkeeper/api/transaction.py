@@ -75,6 +75,7 @@ class Transaction:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._gathered: OpenTransaction | None = OpenTransaction(db._store)
+        self._gathered.hooks = tuple(db._hooks)
         self.commit_info: Commit | None = None
 
     @property

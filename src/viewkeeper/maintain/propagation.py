@@ -181,7 +181,20 @@ def propagate(tx: Situation) -> list[Maintained]:
                 tx.refreshed[relation.id] = tx.state.epoch + 1
             if not tx.pending_of(relation).is_empty:
                 changed.add(relation.id)
+    _watch(tx, changed)
     return done
+
+
+def _watch(tx: Situation, changed: Collection[str]) -> None:
+    """Derives the changes of the virtual views that someone watches; they are stored nowhere."""
+    for key in sorted(tx.watched):
+        relation = tx.by_id(key)
+        assert relation.definition is not None
+        node = relation.definition.as_written
+        mine = {scan.relation for scan in n.scans(node)} & set(changed)
+        rows = net_change(tx.store, relation, node, mine, StateReader.of(tx)) if mine else None
+        if rows is not None and rows.num_rows:
+            tx.seen[key] = rows
 
 
 def _side_by_side(tx: Situation, level: list[Relation], work: Callable[[Relation], Maintained]) -> list[Maintained]:

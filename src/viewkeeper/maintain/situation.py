@@ -46,6 +46,8 @@ class Situation(Protocol):
     formerly: dict[str, Node]
     not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]]
     most_queries: int | None
+    watched: set[str]
+    seen: dict[str, pa.Table]
 
     @property
     def changed(self) -> set[str]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
-from viewkeeper.catalog.state import DataFile, Relation
+from viewkeeper.catalog.state import DataFile, Relation, State
 from viewkeeper.engine.bags import grouped
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
@@ -53,19 +53,26 @@ def tier(file: DataFile) -> int:
     return int(math.log(max(file.rows, 1), FAN))
 
 
+def is_due(state: State, key: str) -> bool:
+    """Whether a relation has so many files of one tier that they are worth merging."""
+    relation = state.relations.get(key)
+    return relation is not None and relation.dropped is None and _full_tier(relation) is not None
+
+
+def _full_tier(relation: Relation) -> list[DataFile] | None:
+    tiers: dict[int, list[DataFile]] = {}
+    for file in relation.files:
+        if file.rows < FILE_ROWS // 2:
+            tiers.setdefault(tier(file), []).append(file)
+    return next((files for _, files in sorted(tiers.items()) if len(files) >= FAN), None)
+
+
 def compact_tiers(store: Store, names: Sequence[str]) -> None:
     """Keeps the number of small files of the relations with these ids low; run after commits."""
     for key in names:
-        relation = store.state.relations.get(key)
-        if relation is None or relation.dropped is not None:
-            continue
-        tiers: dict[int, list[DataFile]] = {}
-        for file in relation.files:
-            if file.rows < FILE_ROWS // 2:
-                tiers.setdefault(tier(file), []).append(file)
-        full = [files for _, files in sorted(tiers.items()) if len(files) >= FAN]
-        if full:
-            _replace(store, relation, full[0])
+        relation = store.refresh().relations.get(key)
+        if relation is not None and relation.dropped is None and (full := _full_tier(relation)) is not None:
+            _replace(store, relation, full)
 
 
 def compact_relation(store: Store, relation: Relation) -> Compacted | None:

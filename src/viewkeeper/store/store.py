@@ -22,6 +22,7 @@ from viewkeeper.errors import NotFound, ViewkeeperError
 from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
 from viewkeeper.store.batches import BatchWriter
+from viewkeeper.store.housekeeping import Housekeeping
 from viewkeeper.store.small_files import SmallFiles
 
 
@@ -32,6 +33,7 @@ class Store(OpenLog):
         super().__init__(storage, state)
         self.engine = engine
         self.small = SmallFiles(storage)
+        self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported because something needed them
         self._scratch = threading.local()
@@ -167,7 +169,8 @@ class Store(OpenLog):
                 self.storage.remove(path)
 
     def close(self) -> None:
-        """Gives the lease back."""
+        """Waits for housekeeping, and gives the lease back."""
+        self.housekeeping.close()
         self.storage.remove(f"scratch/{self.lease.id}")
         if self._scratch_elsewhere is not None:
             shutil.rmtree(self._scratch_elsewhere, ignore_errors=True)

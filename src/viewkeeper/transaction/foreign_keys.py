@@ -1,25 +1,23 @@
-"""Foreign keys: what is there of a table must be there as a key of another, when a transaction commits.
+"""Foreign keys: assertions that every key a table refers to is there when a transaction commits.
 
-A foreign key is broken by the rows of  σ[no column NULL](child) ▷ parent. Before the transaction there are none, so
-what it breaks is what it adds to that, worked out as the change of any anti join is.
+A foreign key is broken by the rows of  σ[no column NULL](child) ▷ parent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Equality, Numbers, conjunction, text
-from viewkeeper.algebra.schema import WEIGHT, ForeignKey, Schema
+from viewkeeper.algebra.schema import ForeignKey, Schema
 from viewkeeper.catalog.definition import TABLE
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.state import Relation
-from viewkeeper.delta.compile import differentiate
-from viewkeeper.engine.connect_columns import parsed
-from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch
-from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.sql.table_references import place_of_name
+from viewkeeper.transaction.assertions import Assertion
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
@@ -89,18 +87,8 @@ def check_not_referenced(tx: OpenTransaction, relation: Relation, whole: str) ->
         )
 
 
-def has_references(tx: OpenTransaction) -> bool:
-    """Whether the transaction changes a table that has a foreign key or is named by one."""
-    return any(True for _ in _touched(tx))
-
-
-def check_references(tx: OpenTransaction) -> None:
-    """Refuses a transaction that breaks a foreign key."""
-    for child, key, parent in _touched(tx):
-        _check(tx, child, key, parent)
-
-
-def _touched(tx: OpenTransaction) -> list[tuple[Relation, ForeignKey, Relation]]:
+def assertions(tx: OpenTransaction) -> list[Assertion]:
+    """The foreign keys of tables that the transaction changes, or that name one that it changes."""
     changed = tx.changed
     found = []
     for child in tx.alive():
@@ -108,11 +96,12 @@ def _touched(tx: OpenTransaction) -> list[tuple[Relation, ForeignKey, Relation]]
             parent = tx.find(key.table)
             assert parent is not None, "it cannot be dropped while it is referenced"
             if {child.id, parent.id} & changed:
-                found.append((child, key, parent))
+                found.append(_assertion(child, key, parent))
     return found
 
 
-def _check(tx: OpenTransaction, child: Relation, key: ForeignKey, parent: Relation) -> None:
+def _assertion(child: Relation, key: ForeignKey, parent: Relation) -> Assertion:
+    """σ[no column NULL](child) ▷ parent is empty."""
     numbers = Numbers()
     ours = [numbers.attribute(name, child.schema.column(name).type) for name in key.columns]
     theirs = [numbers.attribute(name, parent.schema.column(name).type) for name in key.referenced]
@@ -120,21 +109,15 @@ def _check(tx: OpenTransaction, child: Relation, key: ForeignKey, parent: Relati
     left = n.Filter(_scan(child, ours, key.columns), conjunction(there))
     pairs = tuple(Equality(one, other) for one, other in zip(ours, theirs, strict=True))
     lost = n.Exists(left, _scan(parent, theirs, key.referenced), pairs, negated=True)
-    change = differentiate(lost, tx.changed & {child.id, parent.id})
-    if change is None:
-        return
-    engine = tx.store.engine
-    lowered = Lowering(engine, StateReader.of(tx)).lower(n.Net(change))
-    if lowered.empty:
-        return
-    broken = engine.fetch(lowered.frame.filter(parsed(f"{WEIGHT} > 0")).limit(1))
-    if broken.num_rows:
-        values = [broken.column(attribute.label)[0].as_py() for attribute in ours]
-        shown = ", ".join(f"{name} = {value!r}" for name, value in zip(key.columns, values, strict=True))
-        raise ConstraintViolation(
+
+    def violated(row: Mapping[str, Any]) -> ConstraintViolation:
+        shown = ", ".join(f"{name} = {row[name]!r}" for name in key.columns)
+        return ConstraintViolation(
             f"{key} of {child.name} is broken: {parent.name} has no row for {shown}",
             hint=f"insert it into {parent.name} in the same transaction, or delete what refers to it",
         )
+
+    return Assertion(lost, violated)
 
 
 def _scan(relation: Relation, attributes: list[Attribute], names: tuple[str, ...]) -> n.Scan:

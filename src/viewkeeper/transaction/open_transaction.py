@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -35,7 +35,10 @@ from viewkeeper.store.bounds import Keys
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.store.scans import Scan, Source, pick, signed_frame
 from viewkeeper.store.store import Store
-from viewkeeper.transaction.change import Change
+from viewkeeper.transaction.change import Change, Commit
+
+if TYPE_CHECKING:
+    from viewkeeper.transaction.hooks import CommitHook
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,12 @@ class OpenTransaction:
         self.untried: set[str] = set()  # views whose definition is new and has not been on trial yet
         self.most_queries: int | None = None  # how many queries one view may take, on trial
         self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys that were not there
+        self.hooks: tuple[CommitHook, ...] = ()  # what reacts when it commits
+        self.watched: set[str] = set()  # virtual views whose changes are derived along with those of stored ones
+        self.seen: dict[str, pa.Table] = {}  # these changes, by id
+        self.effects: list[Callable[[Commit], None]] = []  # what happens once, after the entry is in the ledger
+        self._gathered: dict[str, Pending] | None = None  # changes by statements alone, without those by hooks
+        self.marked: set[str] = set()  # staged files that a mark may still read
         if state is None:
             store.use(self)
 
@@ -305,8 +314,17 @@ class OpenTransaction:
         frame = consolidated(signed_frame(store.engine, store.storage, pick(source)), schema)
         rows = sum(file.rows for file in pending.staged)
         written = store.writer(pending.relation).write_frame(with_no_epoch(frame), rows)
-        store.storage.delete(file.path for file in pending.staged)
+        self._remove(pending.staged)
         pending.staged = written
+
+    def _remove(self, files: Iterable[DataFile]) -> None:
+        """Removes staged files that are not used any more, unless a mark may still read them."""
+        self.store.storage.delete(file.path for file in files if file.path not in self.marked)
+
+    @property
+    def has_definitions(self) -> bool:
+        """Whether it creates, drops, redefines, refreshes or declares something."""
+        return bool(self.created or self.dropped or self.defined or self.refreshed or self.functions)
 
     @property
     def changed(self) -> set[str]:
@@ -318,9 +336,26 @@ class OpenTransaction:
         for key in self.derived:
             pending = self.pending.pop(key, None)
             if pending is not None:
-                self.store.storage.delete(file.path for file in pending.staged)
+                self._remove(pending.staged)
         self.derived.clear()
         self.refreshed.clear()
+        self.seen.clear()
+
+    def drop_reactions(self) -> None:
+        """Takes back what hooks have changed since this was called first."""
+        if self._gathered is None:
+            self._gathered = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}
+            return
+        self.drop_derived()
+        kept = {file.path for held in self._gathered.values() for file in held.staged}
+        self._remove(file for held in self.pending.values() for file in held.staged if file.path not in kept)
+        self.pending = {key: replace(held, staged=list(held.staged)) for key, held in self._gathered.items()}
+
+    def drop_marks(self) -> None:
+        """Removes the files that only marks have read."""
+        left = self.marked - {file.path for pending in self.pending.values() for file in pending.staged}
+        self.marked.clear()
+        self.store.storage.delete(left)
 
     def rebase(self, held: Held) -> None:
         """Goes on from a newer state; what was read of the older one has been checked."""
@@ -347,6 +382,7 @@ class OpenTransaction:
     def discard(self) -> None:
         """Removes the files this transaction staged; nobody has seen them."""
         self.store.clear_scratch()
+        self.drop_marks()
         self.store.storage.delete(file.path for pending in self.pending.values() for file in pending.staged)
         self.pending.clear()
         self.created.clear()

@@ -1,0 +1,127 @@
+"""Conflicts: what others have committed since a transaction began, compared with what it has read and defined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewkeeper.algebra.rows import row_tuples
+from viewkeeper.algebra.schema import EPOCH
+from viewkeeper.catalog.declared_functions import users_of
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.engine.engine import SMALL
+from viewkeeper.errors import Conflict
+from viewkeeper.store.file_reading import read_files
+from viewkeeper.transaction.open_transaction import OpenTransaction, Read
+
+
+def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) -> None:
+    """Raises Conflict if what the transaction did would come out differently on the newest state."""
+    if tx.store.is_revoked(state, files):
+        raise Conflict(
+            "this process was taken for dead and its unfinished work was swept", hint="run the transaction again"
+        )
+    if state.epoch == tx.state.epoch and state.oldest == tx.state.oldest:
+        return
+    for relation in tx.created.values():
+        taken = state.find(relation.name)
+        if taken is not None and taken.id not in tx.dropped:
+            raise _conflict(f"another transaction has created a {taken.kind_words} named '{relation.name}'")
+    for name in tx.absent:
+        taken = state.find(name)
+        if taken is not None and tx.state.find(name) is None:
+            raise _conflict(
+                f"another transaction has created a {taken.kind_words} named '{name}', which was not there before"
+            )
+    for key in {*tx.dropped, *tx.pending, *tx.defined, *tx.refreshed, *tx.suspended}:
+        if key not in tx.created:
+            _still_there(tx, state, key)
+            _check_views(tx, state, key)
+    for key in tx.suspended:
+        if _bare(state.relations[key].definition) != _bare(tx.state.relations[key].definition):
+            raise _conflict(f"another transaction has altered the view '{tx.state.relations[key].name}'")
+    for key in {used for made in tx.alive() if made.id in tx.created or made.id in tx.defined for used in _used(made)}:
+        if key not in tx.created:
+            _still_there(tx, state, key)
+    for read in tx.reads:
+        _check_read(tx, state, read)
+    _check_functions(tx, state)
+
+
+def _check_functions(tx: OpenTransaction, state: State) -> None:
+    """Functions that the transaction declares, drops or calls in new views are those that it has seen."""
+    made = [relation for relation in tx.alive() if relation.id in tx.created or relation.id in tx.defined]
+    for key in {*tx.functions, *tx.state.functions}:
+        changed = state.functions.get(key) != tx.state.functions.get(key)
+        if changed and (key in tx.functions or users_of(made, key)):
+            raise _conflict(f"another transaction has declared or dropped the function '{key}'")
+        if key in tx.functions and users_of(state.alive(), key) != users_of(tx.state.alive(), key):
+            raise _conflict(f"another transaction has created or dropped a view that uses the function '{key}'")
+
+
+def _still_there(tx: OpenTransaction, state: State, key: str) -> Relation:
+    current = state.relations.get(key)
+    if current is None or current.dropped is not None:
+        before = tx.state.relations[key]
+        raise _conflict(f"another transaction has dropped the {before.kind_words} '{before.name}'")
+    return current
+
+
+def _used(relation: Relation) -> tuple[str, ...]:
+    return () if relation.definition is None else (*relation.definition.uses, *relation.definition.hidden)
+
+
+def _check_views(tx: OpenTransaction, state: State, key: str) -> None:
+    """Views over a changed relation must be those whose changes this transaction has worked out."""
+    before, after = _views_over(tx.state, key), _views_over(state, key)
+    for view in set(before) | set(after):
+        if before.get(view) != after.get(view):
+            name = (state.relations.get(view) or tx.state.relations[view]).name
+            raise _conflict(f"another transaction has created, replaced or dropped the view '{name}'")
+
+
+def _views_over(state: State, key: str) -> dict[str, Definition | None]:
+    """The definitions of everything that reads a relation, through other views too, by id."""
+    found: dict[str, Definition | None] = {}
+    waiting = [key]
+    while waiting:
+        for relation in state.dependents(waiting.pop()):
+            if relation.id not in found and relation.definition is not None:
+                found[relation.id] = _bare(relation.definition)
+                waiting.append(relation.id)
+    return found
+
+
+def _bare(definition: Definition | None) -> Definition | None:
+    """A definition without the epoch of the last refresh: that changes without any other definition."""
+    return None if definition is None else replace(definition, refreshed=0)
+
+
+def _check_read(tx: OpenTransaction, state: State, read: Read) -> None:
+    current = _still_there(tx, state, read.relation)
+    base = tx.state.epoch
+    if max(state.oldest, current.oldest) > base and current.files != tx.state.relations[read.relation].files:
+        # Rows of the epochs since may have cancelled each other out of the files.
+        raise _conflict(f"'{current.name}' was changed and compacted since the transaction began")
+    newer = [file for file in current.files if file.last_epoch > base]
+    if not newer:
+        return
+    if read.keys is not None:
+        newer = [file for file in newer if read.keys.may_be_in(file.bounds)]
+    if read.ranges is not None:
+        newer = [file for file in newer if read.ranges.may_be_in(file.bounds)]
+    if not newer:
+        return
+    if read.keys is not None and sum(file.rows for file in newer) <= SMALL:
+        rows = read_files(tx.store.storage, newer, current.schema)
+        names = read.keys.schema.names
+        wanted = set(row_tuples(read.keys.table))
+        epochs = rows[EPOCH].to_pylist()
+        changed = (row for row, epoch in zip(row_tuples(rows.select(names)), epochs, strict=True) if epoch > base)
+        if not any(row in wanted for row in changed):
+            return
+    raise _conflict(f"another transaction has changed rows of '{current.name}' that this one has read")
+
+
+def _conflict(what: str) -> Conflict:
+    return Conflict(what, detail="nothing was changed", hint="run the transaction again")

@@ -1,0 +1,58 @@
+"""Marks inside a transaction: what has changed since one was set, not only since the transaction began.
+
+    δ since a mark = δ now ⊎ −(δ at the mark)
+
+For a table δ is what statements have gathered, for a view what propagation has derived from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from viewkeeper.algebra.rows import negated
+from viewkeeper.catalog.state import DataFile, Relation
+from viewkeeper.transaction.change import Change
+from viewkeeper.transaction.open_transaction import OpenTransaction, change_of_files
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The changes that a transaction had gathered and derived at some moment, by relation."""
+
+    held: Mapping[str, tuple[pa.Table, tuple[DataFile, ...]]]
+    seen: Mapping[str, pa.Table]
+
+
+def set_mark(tx: OpenTransaction) -> Mark:
+    """Remembers what a transaction has changed so far."""
+    held = {key: (pending.rows, tuple(pending.staged)) for key, pending in tx.pending.items()}
+    tx.marked.update(file.path for _, staged in held.values() for file in staged)
+    return Mark(held, dict(tx.seen))
+
+
+def change_since(tx: OpenTransaction, mark: Mark, relation: Relation) -> Change:
+    """The net change of a table, a stored view or a watched one since a mark was set."""
+    schema = relation.schema
+    empty = schema.signed_arrow.empty_table()
+    if relation.id in tx.watched:
+        parts = [tx.seen.get(relation.id, empty), negated(mark.seen.get(relation.id, empty))]
+        return Change(schema, lambda: pa.concat_tables(parts))
+    rows, staged = mark.held.get(relation.id, (empty, ()))
+    now = tx.pending_of(relation)
+    driver = [now.rows, negated(rows)]
+    added = tuple(file for file in now.staged if file not in staged)
+    removed = tuple(file for file in staged if file not in now.staged)
+    held = tx.store.hold()
+
+    def fetch() -> pa.Table:
+        parts = list(driver)
+        if added:
+            parts.append(change_of_files(tx.store, schema, added, held).rows)
+        if removed:
+            parts.append(negated(change_of_files(tx.store, schema, removed, held).rows))
+        return pa.concat_tables(parts)
+
+    return Change(schema, fetch, held)
