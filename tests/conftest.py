@@ -67,7 +67,7 @@ def db(connect: Callable[..., vk.Database]) -> vk.Database:
 @pytest.fixture
 def every_change_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """That changes are strongly minimal is looked up for every view, also where it is known: not what users have."""
-    monkeypatch.setattr("viewkeeper.maintain.propagation.ALWAYS_CHECKED", True)
+    monkeypatch.setattr("viewkeeper.maintain.differentiate.ALWAYS_CHECKED", True)
 
 
 @pytest.fixture

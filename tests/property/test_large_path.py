@@ -21,9 +21,9 @@ pytestmark = pytest.mark.compiled
 @pytest.fixture
 def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three rows are already many."""
-    for module in ("engine.engine", "transaction.transaction", "transaction.rowwise", "transaction.commit"):
+    for module in ("engine.engine", "transaction.open_transaction", "transaction.row_changes", "transaction.conflicts"):
         monkeypatch.setattr(f"viewkeeper.{module}.SMALL", 3)
-    for module in ("store.batch", "store.compaction"):
+    for module in ("store.batches", "store.compaction"):
         monkeypatch.setattr(f"viewkeeper.{module}.FILE_ROWS", 6)
     monkeypatch.setattr("viewkeeper.engine.engine.DIRECT", 2)
     monkeypatch.setattr("viewkeeper.engine.engine.SORT_ROWS", 12)

@@ -176,7 +176,7 @@ def test_arrow_and_parquet_by_the_engine(
     with db.transaction() as tx:
         tx.insert("t", table)
     monkeypatch.setattr(engine_module, "SMALL", 3)
-    for module in ("transaction", "rowwise"):
+    for module in ("open_transaction", "row_changes"):
         monkeypatch.setattr(f"viewkeeper.transaction.{module}.SMALL", 3)
     monkeypatch.setattr(compaction, "DRIVER_ROWS", 3)
     monkeypatch.setattr(batch, "FILE_ROWS", 4)

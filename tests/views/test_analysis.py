@@ -9,7 +9,7 @@ import pytest
 
 import viewkeeper as vk
 from viewkeeper.catalog.state import Relation
-from viewkeeper.maintain import propagation
+from viewkeeper.maintain import net_changes
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 TABLES = """
@@ -69,13 +69,13 @@ def test_what_safe_references_delete_is_not_looked_up(
     db.sql(TABLES)
     db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     found: list[str] = []
-    check = propagation.check_minimal
+    check = net_changes.check_minimal
 
     def noted(tx: OpenTransaction, relation: Relation, net: pa.Table) -> None:
         found.append(relation.name)
         check(tx, relation, net)
 
-    monkeypatch.setattr(propagation, "check_minimal", noted)
+    monkeypatch.setattr(net_changes, "check_minimal", noted)
     db.sql(statement)
     assert found == looked_up
     assert db.verify().equal

@@ -66,7 +66,8 @@ class Refusing(Lowering):
 def test_a_plan_that_cannot_run_is_refused_at_create(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db.sql("CREATE TABLE t (a INT, b INT); CREATE MATERIALIZED VIEW v AS SELECT a AS c FROM t")
     monkeypatch.setattr(Refusing, "refused", KeyError('Field "c" does not exist in schema'), raising=False)
-    monkeypatch.setattr("viewkeeper.maintain.propagation.Lowering", Refusing)
+    for module in ("strategy", "net_changes"):
+        monkeypatch.setattr(f"viewkeeper.maintain.{module}.Lowering", Refusing)
     for text in (
         "CREATE MATERIALIZED VIEW w AS SELECT x.a AS c FROM t x JOIN t y ON x.a = y.b",
         "CREATE VIEW w AS SELECT x.a AS c FROM t x JOIN t y ON x.a = y.b",

@@ -18,13 +18,13 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
 from viewkeeper.catalog.state import Relation
-from viewkeeper.delta.compile import differentiate
-from viewkeeper.delta.laws import once
 from viewkeeper.engine.engine import SMALL, Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.net_changes import looked_up_by
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
+from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
 from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
 from viewkeeper.store.small_files import FEW_ROWS
@@ -123,7 +123,8 @@ def plan_of(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | 
 
 
 def _lay_out(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | None:
-    expressions = _followed(relation, key)
+    assert relation.definition is not None
+    expressions = strategy_of(relation).computed(relation, relation.definition.maintained, key)
     if not expressions:
         return None
     reader = PlanReader(engine, find)
@@ -134,38 +135,6 @@ def _lay_out(engine: Engine, find: Find, relation: Relation, key: str) -> Plan |
     if relation.kind != VIEW and all(reading.relation != relation.id for reading in readings):
         readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
     return Plan(tuple(readings), reader.queries + 1)
-
-
-def _followed(relation: Relation, key: str) -> tuple[n.Node, ...]:
-    """What is computed to follow a change of one input, as propagation does it; nothing if there is no change.
-
-    Groups that lose their extremum and prefixes that run short are read again: that is not foreseen here.
-    """
-    assert relation.definition is not None
-    node = relation.definition.maintained
-    by_group = isinstance(node, n.Aggregate) and relation.kind != VIEW
-    by_prefix = isinstance(node, n.Top) and relation.kind == AUXILIARY
-    if not (isinstance(node, n.Aggregate | n.Top) and (by_group or by_prefix)):
-        change = differentiate(node, {key})
-        return () if change is None else (change,)
-    change = differentiate(node.input, {key})
-    if change is None:
-        return ()
-    keys = node.groups if isinstance(node, n.Aggregate) else node.partition
-    pairs = tuple((a, a) for a in keys if not a.type.has_map())
-    sources: list[n.Node] = [n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))]
-    if isinstance(node, n.Aggregate) and any(call.text is not None for call in node.calls):
-        sources.append(n.at(node.input, n.NEW))
-    if not pairs:
-        return (change, *sources)
-    change = once(change)
-    return tuple(n.Restrict(source, change, pairs) for source in sources)
-
-
-def looked_up_by(relation: Relation) -> tuple[str, ...]:
-    """The columns by which rows that a change deletes are looked up in the stored relation: they have to be there."""
-    kinds = {name: relation.schema.column(name).type for name in relation.schema.sort_columns}
-    return tuple(name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float)
 
 
 def _sized(reading: Reading, find: Find, groups: int) -> Reading:

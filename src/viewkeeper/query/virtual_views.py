@@ -12,7 +12,8 @@ from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.log.open_log import Held
-from viewkeeper.maintain.propagation import affected, net_change, net_difference
+from viewkeeper.maintain.net_changes import net_change, net_difference
+from viewkeeper.maintain.propagation import affected
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.sql.query import Query
 from viewkeeper.store.store import Store

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.printing import formula, tree
+from viewkeeper.algebra.printing import tree
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds, relevant_kinds
 from viewkeeper.catalog.definition import KIND_WORDS, VIEW
@@ -20,10 +20,12 @@ from viewkeeper.maintain.planning import followed, plan_of, refresh_of, rows_of,
 from viewkeeper.maintain.propagation import maintained_node
 from viewkeeper.maintain.recursions import strategy_for
 from viewkeeper.maintain.state_reader import SHARED_FROM, StateReader
+from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, anew, by_change
 from viewkeeper.plan.sharing import Sharing
+from viewkeeper.plan.strategies import FIXPOINT, FOLD
 from viewkeeper.recursion.printed_rules import maintenance_rules
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Workspace
@@ -119,39 +121,25 @@ def _part(store: Store, state: State, relation: Relation) -> Part:
 
 
 def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[str, Any]]:
-    """Per relation that the expression reads: the symbolic change, what working it out reads, and what it costs."""
+    """Per relation that the expression reads: the symbolic change, what deriving it reads, and what it costs."""
     node = maintained_node(relation)
-    if isinstance(node, n.Fixpoint) and relation.kind != VIEW:
-        return _recursion(state, node)
+    strategy = strategy_of(relation)
     found: dict[str, dict[str, Any]] = {}
     for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
+        name = state.relations[key].name
+        if strategy.name == FIXPOINT:
+            text, entered = strategy.formula(node, key)
+            found[name] = {"change": text, "reads": entered, "cost": None}
+            continue
         plan = plan_of(store.engine, state.relations.__getitem__, relation, key)
         if plan is None:
             continue
-        text, more = _symbolic(relation, node, key)
+        text, more = strategy.formula(node, key)
         reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
-        cost = _cost(store, state, relation, key)
-        below = node.input if isinstance(node, n.Aggregate) and relation.kind != VIEW else node
+        below = node.inputs[0] if strategy.name == FOLD else node
         if differentiate(below, {key}, {key}) is None:
-            more = [*more, "rows that only come do not matter: foreign keys that refer to it cannot name them yet"]
-        found[state.relations[key].name] = {"change": text, "reads": reads + more, "cost": cost}
-    return found
-
-
-def _recursion(state: State, node: n.Fixpoint) -> dict[str, dict[str, Any]]:
-    """Per relation that a stored recursion reads: the rules that its changes enter, and in which way."""
-    found: dict[str, dict[str, Any]] = {}
-    for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
-        entered = []
-        for rule in node.rules:
-            for literal in rule.body:
-                if isinstance(literal.source, int) and key in {
-                    s.relation for s in n.scans(node.inputs[literal.source])
-                }:
-                    turned = " (negated: what comes takes away, what goes adds)" if literal.negated else ""
-                    entered.append(f"enters {rule.text}{turned}")
-        change = "signed, step by step: Δ(i+1) = step@new[Δi]" if node.bag else "∇ then Δ, round by round"
-        found[state.relations[key].name] = {"change": change, "reads": list(dict.fromkeys(entered)), "cost": None}
+            more = [*more, "rows that are only inserted do not matter: foreign keys cannot refer to them yet"]
+        found[name] = {"change": text, "reads": reads + more, "cost": _cost(store, state, relation, key)}
     return found
 
 
@@ -184,26 +172,6 @@ def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
             body["remark"] = remark
         found.append(body)
     return found
-
-
-def _symbolic(relation: Relation, node: n.Node, key: str) -> tuple[str, list[str]]:
-    """The change as a formula, and what is read beside what its plan says."""
-    if not isinstance(node, n.Aggregate) or relation.kind == VIEW:
-        return _formula(node, key), []
-    text = _formula(node.input, key)
-    if all(call.text is None for call in node.calls):
-        extrema = any(call.function in ("min", "max") for call in node.calls)
-        more = ["the groups whose extremum was deleted and not reached again, by group"] if extrema else []
-        return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
-    if node.whole:
-        return f"γ(S@new) − γ@old if there is any {text}", []
-    return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
-
-
-def _formula(node: n.Node, key: str) -> str:
-    change = differentiate(node, {key})
-    assert change is not None, "a plan was laid out for it"
-    return formula(change)
 
 
 def _cost(store: Store, state: State, relation: Relation, key: str) -> dict[str, Any]:

@@ -33,7 +33,8 @@ from viewkeeper.errors import (
     ViewkeeperError,
 )
 from viewkeeper.maintain.failures import complaint_of
-from viewkeeper.maintain.propagation import maintained_node, net_change, propagate
+from viewkeeper.maintain.net_changes import net_change
+from viewkeeper.maintain.propagation import maintained_node, propagate
 from viewkeeper.maintain.state_reader import OutOfQueries, StateReader
 from viewkeeper.store.batches import describe
 from viewkeeper.transaction.generated_rows import generated

@@ -1,4 +1,4 @@
-"""Group-by with stored state: count, sum, min and max kept by the change alone (Griffin and Libkin, section 5).
+"""Fold: group-bys with stored state, count, sum, min and max from the change alone (Griffin and Libkin, section 5).
 
     γ@new ⋉ K = (γ@old ⋉ K) ⊕ Σ(δS)        K = the groups of δS
 
@@ -7,6 +7,10 @@ is one more GROUP BY, of those sums and the stored groups, on the driver: counts
 weight says. Every group keeps the count of its rows and of the values that are not NULL, so that 5 - 5 is NULL and not
 0 when no value is left. An extremum is the better of the stored and the inserted ones, unless the stored one was
 deleted and no inserted value reaches it: only then that group is read again.
+
+Where an aggregate has no such state, or too many groups are touched, the touched groups are computed again:
+
+    δγ = γ(S@new ⋉ K) − γ@old ⋉ K
 """
 
 from __future__ import annotations
@@ -25,10 +29,17 @@ from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.delta.laws import once
 from viewkeeper.engine.connect_columns import parsed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.errors import TypeMismatch
+from viewkeeper.errors import InternalError, TypeMismatch
+from viewkeeper.maintain.differentiate import formula_of
+from viewkeeper.maintain.net_changes import join_change, join_rows, less
+from viewkeeper.maintain.strategy import NOT_REACHED, Task
+from viewkeeper.plan.choice import Choice
 
 EXTREMA = ("min", "max")
 
@@ -284,3 +295,74 @@ def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[in
         except pa.ArrowInvalid:
             raise TypeMismatch(f"a sum does not fit in {call.output.type.ddl.upper()}") from None
     return pa.table(columns, names=[a.label for a in node.outputs])
+
+
+# the strategy -------------------------------------------------------------------------------------
+
+
+class Fold:
+    """Stored group-bys."""
+
+    name = "fold"
+
+    def bring_up(self, task: Task, choice: Choice) -> Choice:
+        """Folds δS into the stored groups, or computes the touched groups again."""
+        node = task.node
+        if not isinstance(node, n.Aggregate):
+            raise InternalError(f"{task.relation.name} is not a group-by")
+        change = task.change(below=True)
+        if change is None:
+            return NOT_REACHED
+        after = n.at(node.input, n.NEW)
+        if all(call.text is None for call in node.calls):
+            folded = fold(task.lowering, node, task.stored, after, change)
+            if folded is None:
+                return NOT_REACHED
+            if folded.table is not None:
+                join_rows(task.tx, task.relation, folded.table)
+                again = f"{folded.reread} group{'s' if folded.reread != 1 else ''} lost an extremum and were read again"
+                return replace(choice, note=again if folded.reread else "")
+        pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
+        if pairs:
+            change = once(change)
+        if task.lowering.lower(change).empty:
+            return NOT_REACHED
+        fresh = replace(node, input=n.Restrict(after, change, pairs) if pairs else after)
+        before: n.Node = n.Restrict(task.stored, change, pairs) if pairs else task.stored
+        join_change(task.tx, task.relation, task.lowering.lower(less(fresh, before)), check=False)
+        return choice
+
+    def computed(self, relation: Relation, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
+        """The touched groups as stored, and of the input where an aggregate has no state.
+
+        Groups that lose an extremum are read again, which is not foreseen.
+        """
+        again = (n.at(node.input, n.NEW),) if any(call.text is not None for call in node.calls) else ()
+        return picked_by(relation, node, node.groups, key, again)
+
+    def formula(self, node: n.Aggregate, key: str) -> tuple[str, list[str]]:
+        """⊕, or the touched groups computed again."""
+        text = formula_of(node.input, key)
+        if all(call.text is None for call in node.calls):
+            extrema = any(call.function in EXTREMA for call in node.calls)
+            more = ["the groups whose extremum was deleted and not reached again, by group"] if extrema else []
+            return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
+        if node.whole:
+            return f"γ(S@new) − γ@old if there is any {text}", []
+        return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
+
+
+def picked_by(
+    relation: Relation, node: n.Aggregate | n.Top, keys: tuple[Attribute, ...], key: str, more: tuple[n.Node, ...]
+) -> tuple[n.Node, ...]:
+    """What is computed where δ of the input picks rows of the stored relation, and of more, by some of its columns."""
+    change = differentiate(node.input, {key})
+    if change is None:
+        return ()
+    pairs = tuple((a, a) for a in keys if not a.type.has_map())
+    stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
+    sources: list[n.Node] = [stored, *more]
+    if not pairs:
+        return (change, *sources)
+    change = once(change)
+    return tuple(n.Restrict(source, change, pairs) for source in sources)

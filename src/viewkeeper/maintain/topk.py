@@ -1,12 +1,12 @@
-"""ORDER BY ... LIMIT with stored state: the first rows of each partition, some more than are asked for.
+"""Top-k: ORDER BY ... LIMIT with stored state, the first rows of each partition, some more than are asked for.
 
-A stored prefix T of S holds at least m/2 rows of a partition, or all of them; at most m. Its last row is the boundary:
+A stored buffer T of S holds at least m/2 rows of a partition, or all of them; at most m. Its last row is the boundary:
 whatever of S lies before it is in T. So
 
     T@new = the first m rows of those of T@old ⊎ δS that do not lie behind the boundary of T@old
 
 and a partition is read again only when fewer than m/2 rows are left of it and it was not whole. Of the last row T may
-hold fewer copies than S has: what is deleted of it is taken from T first, down to none, which leaves a shorter prefix.
+hold fewer copies than S has: what is deleted of it is taken from T first, down to none, which leaves a shorter buffer.
 """
 
 from __future__ import annotations
@@ -20,24 +20,32 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.laws import once
 from viewkeeper.engine.bags import grouped_sums
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.operator_texts import ROWS_SO_FAR, whole_row, window_text
+from viewkeeper.errors import InternalError
+from viewkeeper.maintain.differentiate import formula_of
+from viewkeeper.maintain.fold import picked_by
+from viewkeeper.maintain.net_changes import join_rows
+from viewkeeper.maintain.strategy import NOT_REACHED, Task
+from viewkeeper.plan.choice import Choice
 
 
 @dataclass(frozen=True)
 class Moved:
-    """The change of a stored prefix: signed rows, and how many partitions had to be read again."""
+    """The change of a stored buffer: signed rows, and how many partitions had to be read again."""
 
     table: pa.Table
     reread: int
 
 
 def move(lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change: n.Node) -> Moved | None:
-    """The change of the prefix `node`, whose rows are `stored`, when its input changes; None if by nothing.
+    """The change of the buffer `node`, whose rows are `stored`, when its input changes; None if by nothing.
 
     `source` is the input after the change, for partitions that have to be read again.
     """
@@ -56,7 +64,7 @@ def move(lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change
 
 
 class _Layout:
-    """A row of the prefix or of the change: how often it was and will be there, and whether to read it again."""
+    """A row of the buffer or of the change: how often it was and will be there, and whether to read it again."""
 
     def __init__(self, node: n.Top) -> None:
         numbers = Numbers(60_000_000)
@@ -148,3 +156,33 @@ def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table
     partitions = lost.select([a.label for a in node.partition]).group_by([a.label for a in node.partition])
     count = partitions.aggregate([]).num_rows if node.partition and lost.num_rows else int(lost.num_rows > 0)
     return Moved(pa.concat_tables(parts), count)
+
+
+class TopK:
+    """Stored first rows of an order, kept with some slack."""
+
+    name = "topk"
+
+    def bring_up(self, task: Task, choice: Choice) -> Choice:
+        """Moves the boundary of the touched partitions."""
+        node = task.node
+        if not isinstance(node, n.Top):
+            raise InternalError(f"{task.relation.name} is not a top-k")
+        change = task.change(below=True)
+        if change is None:
+            return NOT_REACHED
+        moved = move(task.lowering, node, task.stored, n.at(node.input, n.NEW), once(change))
+        if moved is None:
+            return NOT_REACHED
+        join_rows(task.tx, task.relation, moved.table)
+        again = f"{moved.reread} top-k buffer{'s' if moved.reread != 1 else ''} ran short and were read again"
+        return replace(choice, note=again if moved.reread else "")
+
+    def computed(self, relation: Relation, node: n.Top, key: str) -> tuple[n.Node, ...]:
+        """The touched partitions as stored. Buffers that run short are read again, which is not foreseen."""
+        return picked_by(relation, node, node.partition, key, ())
+
+    def formula(self, node: n.Top, key: str) -> tuple[str, list[str]]:
+        """The first rows of what is stored and of the change, less what is stored."""
+        text = formula_of(node.input, key)
+        return f"first(T@old⋉K ⊎ {text}) − T@old⋉K", ["partitions whose buffer ran short, by partition"]

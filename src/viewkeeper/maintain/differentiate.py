@@ -1,0 +1,74 @@
+"""Differentiation: relations whose change follows from the laws alone. No state but the relation itself.
+
+δV = δ of its expression, by the laws in `delta`
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.printing import formula
+from viewkeeper.analysis.safe_references import safe_relations
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.errors import InternalError
+from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.net_changes import join_change
+from viewkeeper.maintain.strategy import NOT_REACHED, Task
+from viewkeeper.plan.choice import Choice
+
+ALWAYS_CHECKED = False
+"""Whether the deletions of every change are looked up in the stored view, also where they are sure to be there."""
+
+_safe: weakref.WeakKeyDictionary[Definition, frozenset[str]] = weakref.WeakKeyDictionary()
+
+
+def _is_surely_minimal(task: Task) -> bool:
+    """Whether what a change deletes is sure to be there, once: all that changed is safe, and no row is there twice.
+
+    Ceri and Widom's Theorems 5.5 to 5.7: a row of the view needs one row of a safe reference, so what goes with it was
+    there, and what comes with it was not.
+    """
+    tx, relation = task.tx, task.relation
+    definition = relation.definition
+    assert definition is not None
+    if relation.id in tx.redefined:
+        return False
+    if definition not in _safe:
+        _safe[definition] = safe_relations(task.node, declared_keys(tx.state.relations.get))
+    return set(task.changed) <= _safe[definition]
+
+
+class Differentiate:
+    """Views over stored relations without state of their own; also views that store nothing."""
+
+    name = "differentiate"
+
+    def bring_up(self, task: Task, choice: Choice) -> Choice:
+        """Lowers δ of the whole expression and joins it to the transaction."""
+        change = task.change()
+        lowered = task.lowering.lower(change) if change is not None else None
+        if lowered is None or lowered.empty:
+            return NOT_REACHED
+        join_change(task.tx, task.relation, lowered, check=ALWAYS_CHECKED or not _is_surely_minimal(task))
+        return choice
+
+    def computed(self, relation: Relation, node: n.Node, key: str) -> tuple[n.Node, ...]:
+        """δ of the whole expression."""
+        change = differentiate(node, {key})
+        return () if change is None else (change,)
+
+    def formula(self, node: Any, key: str) -> tuple[str, list[str]]:
+        """δ of the whole expression."""
+        return formula_of(node, key), []
+
+
+def formula_of(node: n.Node, key: str) -> str:
+    """δ of an expression that one changed relation can reach, as a formula."""
+    change = differentiate(node, {key})
+    if change is None:
+        raise InternalError(f"a change of {key} does not reach what was planned for it")
+    return formula(change)

@@ -1,0 +1,68 @@
+"""Fixpoint: recursive relations, kept by the package `recursion`.
+
+∇P, then ΔP, round by round        sets: deletions by EPF or DRed, insertions semi-naively
+Δ(i+1) = step@new[Δi]              bags (UNION ALL): signed, step by step
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.errors import InternalError
+from viewkeeper.maintain.net_changes import join_change
+from viewkeeper.maintain.recompute import recompute
+from viewkeeper.maintain.recursions import bag_change, signed
+from viewkeeper.maintain.redefining import former_node
+from viewkeeper.maintain.strategy import Task
+from viewkeeper.plan.choice import Choice, span
+
+
+class Fixpoint:
+    """Stored recursive relations."""
+
+    name = "fixpoint"
+
+    def bring_up(self, task: Task, choice: Choice) -> Choice:
+        """Follows the change as far as it leads; gives up and recomputes where that costs more."""
+        tx, relation, reader, node = task.tx, task.relation, task.reader, task.node
+        if not isinstance(node, n.Fixpoint):
+            raise InternalError(f"{relation.name} is not a recursion")
+        engine = tx.store.engine
+        shown = next(predicate for predicate in node.predicates if predicate.name == node.shown)
+        own = n.Scan(relation.id, relation.name, shown.attributes, n.OLD, tuple(relation.schema.names))
+        if node.bag:
+            join_change(tx, relation, bag_change(engine, reader, node, own, task.changed), check=True)
+            return choice
+        stored = node.stored or ((node.shown, own),)
+        node = replace(node, stored=tuple((name, replace(scan, state=n.OLD)) for name, scan in stored))
+        before = former_node(tx, relation) if relation.id in tx.redefined else node
+        if not isinstance(before, n.Fixpoint):
+            raise InternalError(f"{relation.name} was not a recursion before")
+        found = reader.recursions.change(engine, reader, before, node, task.changed, choice.limit)
+        if isinstance(found, str):
+            recompute(replace(task, node=node))
+            limit = "" if choice.limit is None else f": a full refresh costs about {span(choice.limit)}"
+            return replace(choice, strategy="full", note=f"{found}{limit}")
+        net, how = found
+        join_change(tx, relation, signed(engine, reader, net, node.shown, node.outputs), check=True)
+        return replace(choice, note=f"{how.name}: {net.trace}")
+
+    def computed(self, relation: Relation, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
+        """The change as it would be derived if the recursion were not stored: what it reads is an upper bound."""
+        change = differentiate(node, {key})
+        return () if change is None else (change,)
+
+    def formula(self, node: n.Fixpoint, key: str) -> tuple[str, list[str]]:
+        """The rounds, and the rules that a change of one input enters."""
+        entered = []
+        for rule in node.rules:
+            for literal in rule.body:
+                source = node.inputs[literal.source] if isinstance(literal.source, int) else None
+                if source is not None and key in {scan.relation for scan in n.scans(source)}:
+                    turned = " (negated: insertions delete, deletions insert)" if literal.negated else ""
+                    entered.append(f"enters {rule.text}{turned}")
+        change = "signed, step by step: Δ(i+1) = step@new[Δi]" if node.bag else "∇ then Δ, round by round"
+        return change, list(dict.fromkeys(entered))

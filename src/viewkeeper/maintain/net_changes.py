@@ -1,0 +1,137 @@
+"""Net changes of relations: joined to the transaction for stored ones, on the driver for those that store nothing.
+
+What joins a transaction is strongly minimal: every row once, and no row is deleted that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.engine.bags import consolidated
+from viewkeeper.engine.canonical_frames import canonical_frame
+from viewkeeper.engine.engine import Frame
+from viewkeeper.engine.lowered import Lowered
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.errors import InternalError
+from viewkeeper.maintain.situation import Situation
+from viewkeeper.maintain.state_reader import StateReader, schema_of
+from viewkeeper.store.batches import with_no_epoch
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scans import Source, pick, signed_frame
+from viewkeeper.store.scratch import materialize
+from viewkeeper.store.store import Store
+
+
+def join_change(tx: Situation, relation: Relation, change: Lowered, *, check: bool) -> None:
+    """Joins a change to the transaction; `check`: that what it deletes is there is looked up."""
+    if change.empty:
+        return
+    engine = tx.store.engine
+    small = change.rows if change.rows is not None else engine.collect_small(change.frame)
+    if small is not None:
+        join_rows(tx, relation, conform(small, schema_of(change.outputs), signed=True), check=check)
+        return
+    _join_frame(tx, relation, change.frame)
+
+
+def join_rows(tx: Situation, relation: Relation, rows: pa.Table, *, check: bool = False) -> None:
+    """The same for signed rows on the driver, columns in the order of the relation."""
+    rows = rows.rename_columns([*relation.schema.names, WEIGHT])
+    net = consolidate(_canonical(rows, relation))
+    if net.num_rows == 0:
+        return
+    if check:
+        check_minimal(tx, relation, net)
+    tx.add_rows(relation, net)
+
+
+def _canonical(rows: pa.Table, relation: Relation) -> pa.Table:
+    plain = canonical(rows.drop_columns([WEIGHT]), relation.schema)
+    return plain.append_column(rows.schema.field(WEIGHT), rows[WEIGHT])
+
+
+def _join_frame(tx: Situation, relation: Relation, frame: Frame) -> None:
+    """A change too large for the driver: consolidated and written by the engine."""
+    schema = relation.schema
+    named = canonical_frame(tx.store.engine, frame.toDF(*schema.names, WEIGHT), schema, WEIGHT)
+    kept, rows = materialize(tx.store, consolidated(named, schema), schema, f"{WEIGHT} bigint")
+    if rows:
+        tx.add_files(relation, tx.store.writer(relation).write_frame(with_no_epoch(kept), rows))
+
+
+def looked_up_by(relation: Relation) -> tuple[str, ...]:
+    """The columns by which rows that a change deletes are looked up in the stored relation: they have to be there."""
+    kinds = {name: relation.schema.column(name).type for name in relation.schema.sort_columns}
+    return tuple(name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float)
+
+
+def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
+    """Raises unless every deleted row is there as often as it is deleted: a change is strongly minimal or wrong."""
+    gone = part_with_sign(net, -1)
+    if gone.num_rows == 0:
+        return
+    schema = relation.schema
+    names = list(looked_up_by(relation))
+    source = Source(schema, relation.files_at(tx.state.epoch), tx.state.epoch)
+    keys = None
+    if names:
+        distinct = gone.select(names).group_by(names, use_threads=False).aggregate([])
+        keys = Keys(distinct.select(names), schema.subset(names))
+    picked = pick(source, keys)
+    if tx.store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
+        stored = tx.store.small.net_rows(picked)
+    else:
+        engine = tx.store.engine
+        frame = consolidated(signed_frame(engine, tx.store.storage, picked), schema)
+        stored = conform(engine.fetch(frame), schema, signed=True)
+    held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
+    for row, count in zip(row_tuples(gone.drop_columns([WEIGHT])), gone[WEIGHT].to_pylist(), strict=True):
+        if held.get(row, 0) < count:
+            raise InternalError(
+                f"the change of {relation.name} deletes {row} {count} times, it is there {held.get(row, 0)} times",
+                detail="nothing was changed",
+                hint=f"run VERIFY VIEW {relation.name}, and report this",
+            )
+
+
+# for views that store nothing ---------------------------------------------------------------------------
+
+
+def net_change(
+    store: Store, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader
+) -> pa.Table:
+    """δ of a query between the reader's two states, on the driver, under the relation's names."""
+    change = differentiate(node, changed)
+    if change is None:
+        return relation.schema.signed_arrow.empty_table()
+    return _collected(store, relation, Lowering(store.engine, reader).lower(change))
+
+
+def net_difference(
+    store: Store, relation: Relation, node: n.Node, before: n.Node | None, reader: StateReader
+) -> pa.Table:
+    """What one query gives in the new state less what another gave in the old one."""
+    after = n.at(node, n.NEW)
+    none = n.Rows(node.outputs, ())
+    difference = less(after, n.at(before, n.OLD) if before is not None else none)
+    return _collected(store, relation, Lowering(store.engine, reader).lower(difference))
+
+
+def _collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:
+    if change.empty:
+        return relation.schema.signed_arrow.empty_table()
+    rows = conform(store.engine.fetch(change.frame), schema_of(change.outputs), signed=True)
+    return consolidate(_canonical(rows.rename_columns([*relation.schema.names, WEIGHT]), relation))
+
+
+def less(after: n.Node, before: n.Node) -> n.Node:
+    """after − before, as a change."""
+    return n.Union((after, n.Negate(before)), after.outputs)

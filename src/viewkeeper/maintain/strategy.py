@@ -1,0 +1,71 @@
+"""What all strategies share: the task of bringing one stored relation up to date, and what a strategy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.state import Relation
+from viewkeeper.delta.compile import differentiate
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.redefining import Compared
+from viewkeeper.maintain.situation import Situation
+from viewkeeper.maintain.state_reader import StateReader
+from viewkeeper.plan.choice import Choice
+
+NOT_REACHED = Choice("none", "no changed row can reach it")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A stored relation, its expression, and the inputs of it that have changed. `how`: under which new definition."""
+
+    tx: Situation
+    relation: Relation
+    node: n.Node
+    changed: Collection[str]
+    reader: StateReader
+    how: Compared | None = None
+
+    @cached_property
+    def lowering(self) -> Lowering:
+        """Turns expressions over the two states into frames."""
+        return Lowering(self.tx.store.engine, self.reader)
+
+    @property
+    def stored(self) -> n.Scan:
+        """The relation's own contents before the change."""
+        names = tuple(self.relation.schema.names)
+        return n.Scan(self.relation.id, self.relation.name, self.node.outputs, n.OLD, names)
+
+    def change(self, *, below: bool = False) -> n.Node | None:
+        """δ of the expression, or of what is below its top node; from another one if it was redefined.
+
+        The changes of joins that other views have as well are derived once for all.
+        """
+        if self.how is not None and self.how.redefinition is not None:
+            whole = self.how.redefinition.node
+            return self.how.redefinition.change(whole.inputs[0] if below else whole, self.changed)
+        node = self.node.inputs[0] if below else self.node
+        common = self.reader.common
+        if common is None or not common.wanted:
+            return differentiate(node, self.changed, self.reader.grown(self.changed))
+        return common.sharing.change(node, self.changed, common.wanted)
+
+
+class Strategy(Protocol):
+    """How one kind of relation is maintained incrementally."""
+
+    name: str
+
+    def bring_up(self, task: Task, choice: Choice) -> Choice:
+        """Joins δ of the relation to the transaction; gives the choice with what was noticed on the way."""
+
+    def computed(self, relation: Relation, node: Any, key: str) -> tuple[n.Node, ...]:
+        """The expressions that are computed when one input changes, for planning; none if nothing changes."""
+
+    def formula(self, node: Any, key: str) -> tuple[str, list[str]]:
+        """δ for one changed input as a formula, and what may be read beside what planning foresees, for EXPLAIN."""

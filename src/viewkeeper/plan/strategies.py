@@ -1,0 +1,16 @@
+"""The strategies by name, and which of them an expression takes."""
+
+from __future__ import annotations
+
+from viewkeeper.algebra import nodes as n
+
+DIFFERENTIATE, FOLD, TOPK, FIXPOINT = "differentiate", "fold", "topk", "fixpoint"
+
+
+def strategy_name(node: n.Node, *, stored: bool = True, auxiliary: bool = False) -> str:
+    """The strategy that maintains an expression incrementally: by its top node, if that is stored with its state."""
+    if stored and isinstance(node, n.Aggregate):
+        return FOLD
+    if stored and isinstance(node, n.Fixpoint):
+        return FIXPOINT
+    return TOPK if auxiliary and isinstance(node, n.Top) else DIFFERENTIATE
