@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from viewkeeper.datalog.graph import Arc, Sign, components, dependency_graph
 from viewkeeper.datalog.normal import NormalRule, normalise
 from viewkeeper.datalog.parsing import parse
+from viewkeeper.datalog.rule_graph import Arc, Sign, components, dependency_graph
 from viewkeeper.datalog.strata import stratify
 from viewkeeper.errors import DatalogError
 

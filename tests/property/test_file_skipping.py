@@ -21,7 +21,7 @@ from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.catalog.column_bounds import decode, encode
-from viewkeeper.catalog.state import DataFile
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.store.bounds import CUT, Keys, comparable_rows, measure
 from viewkeeper.store.scans import Source, pick
 

@@ -16,7 +16,8 @@ from viewkeeper.algebra.nodes import Scan
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Relation
+from viewkeeper.catalog.state import State
 from viewkeeper.errors import AlreadyExists, Conflict, NotFound, SqlError
 from viewkeeper.log.ledger import Ledger
 from viewkeeper.transaction.commit import commit

@@ -19,11 +19,10 @@ from viewkeeper.algebra.types import parse_type
 from viewkeeper.api.table import Table
 from viewkeeper.api.transaction import Transaction, each_statement, explained, last
 from viewkeeper.api.view import View
+from viewkeeper.catalog import relations as rel
 from viewkeeper.catalog.declared_functions import Function
-from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.settings import Limits, Settings
-from viewkeeper.catalog.state import Relation
 from viewkeeper.datalog.questions import question
 from viewkeeper.engine.engine import open_engine
 from viewkeeper.engine.python_functions import load_function
@@ -220,7 +219,7 @@ class Database:
         A question without variables has one row: whether it holds.
         """
         relations = self._store.refresh().alive()
-        schemas = {relation.name: relation.schema for relation in relations if relation.kind != AUXILIARY}
+        schemas = {relation.name: relation.schema for relation in relations if not isinstance(relation, rel.Auxiliary)}
         return self.sql(question(text, schemas, self._store.known_functions()))
 
     def script(self, text: str) -> Iterator[Result]:
@@ -304,7 +303,7 @@ class Database:
         store.use(result)
         return result
 
-    def _describe(self, relation: Relation) -> Result:
+    def _describe(self, relation: rel.Relation) -> Result:
         state = self._store.refresh()
         return Result(table=listing.describe(relation), remarks=stale_remarks(state, [relation], state.epoch))
 
@@ -316,7 +315,7 @@ class Database:
             return Result(table=listing.show_tables(state))
         if show.what == "FUNCTIONS":
             return Result(table=listing.show_functions(state, self._store.known_functions()))
-        stale = [relation for relation in state.alive() if relation.kind == MATERIALIZED]
+        stale = [relation for relation in state.alive() if isinstance(relation, rel.MaterializedView)]
         return Result(table=listing.show_views(state), remarks=stale_remarks(state, stale, state.epoch))
 
     def _explain(self, explain: syntax.Explain, text: str) -> Result:
@@ -388,22 +387,23 @@ class Database:
     def table(self, name: str) -> Table:
         """A table by name."""
         relation = self._find(name)
-        if relation.kind != TABLE:
+        if not isinstance(relation, rel.Table):
             raise NotFound(f"{relation.name} is a {relation.kind_words}, not a table", hint=f"use db.view({name!r})")
         return Table(self, name)
 
     def view(self, name: str) -> View:
         """A view by name, virtual or materialized."""
         relation = self._find(name, "view")
-        if relation.kind == TABLE:
+        if isinstance(relation, rel.Table):
             raise NotFound(f"{relation.name} is a table, not a view", hint=f"use db.table({name!r})")
         return View(self, name)
 
-    def _find(self, name: str, what: str = "table") -> Relation:
+    def _find(self, name: str, what: str = "table") -> rel.Relation:
         state = self._store.refresh()
         found = state.find(name)
         if found is None:
-            wanted = [relation.name for relation in state.alive() if relation.kind in (VIEW, MATERIALIZED)]
+            views = (rel.VirtualView, rel.MaterializedView)
+            wanted = [relation.name for relation in state.alive() if isinstance(relation, views)]
             raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
         return found
 
@@ -458,7 +458,7 @@ class Database:
 
     def _check_view(self, name: str) -> None:
         relation = self._find(name, "view")
-        if relation.kind == TABLE:
+        if isinstance(relation, rel.Table):
             raise NotFound(f"{relation.name} is a table, not a view", hint="SHOW VIEWS lists the views")
 
     def explain(self, name: str, format: str = "text") -> str:
@@ -482,7 +482,9 @@ class Database:
             self._check_view(name)
             names = [name]
         else:
-            names = sorted(relation.name for relation in held.state.alive() if relation.kind == MATERIALIZED)
+            names = sorted(
+                relation.name for relation in held.state.alive() if isinstance(relation, rel.MaterializedView)
+            )
         return store.engine.surviving(lambda: verify(store, held.state, names, engine))
 
     def load(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from viewkeeper.algebra.types import quote
-from viewkeeper.catalog.definition import VIEW
 from viewkeeper.catalog.name_errors import no_such_table
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Relation, VirtualView
+from viewkeeper.catalog.state import State
 from viewkeeper.errors import NotFound
 from viewkeeper.log.listing import describe
 from viewkeeper.log.open_log import Held
@@ -69,7 +69,7 @@ class Readable:
             )
         for remark in stale_remarks(state, [relation], state.epoch):
             warnings.warn(remark, stacklevel=2)
-        if relation.kind == VIEW:
+        if isinstance(relation, VirtualView):
             store.bring_functions_of(relation)
             yield from virtual_changes(store, held, relation, since)
             return

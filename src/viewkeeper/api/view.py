@@ -7,6 +7,7 @@ from typing import Any
 from viewkeeper.advice.advice import Analysis, analyse
 from viewkeeper.api.table import Readable
 from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.relations import Derived
 from viewkeeper.errors import NotFound, NotMaintainable
 from viewkeeper.query.known_relations import known_relations
 from viewkeeper.query.programs import DATALOG
@@ -19,7 +20,7 @@ class View(Readable):
     def definition(self) -> Definition:
         """Everything the database keeps about it."""
         relation = self._relation(self._db._store.refresh())
-        if relation.definition is None:
+        if not isinstance(relation, Derived):
             raise NotFound(f"{self.name} is a table now", hint=f"use db.table({self.name!r})")
         return relation.definition
 

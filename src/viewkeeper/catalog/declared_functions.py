@@ -6,12 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from viewkeeper.catalog.definition import AUXILIARY, Definition
-
-if TYPE_CHECKING:
-    from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ def _calls(text: str, name: str) -> bool:
 
 def users_of(relations: Iterable[Relation], name: str) -> list[str]:
     """The names of the views that call a function, in order."""
-    views = (relation for relation in relations if relation.definition is not None and relation.kind != AUXILIARY)
-    return sorted(view.name for view in views if view.definition is not None and calls(view.definition, name))
+    views = (r for r in relations if isinstance(r, Derived) and not isinstance(r, Auxiliary))
+    return sorted(view.name for view in views if calls(view.definition, name))
 
 
 def applied(functions: Mapping[str, Function], changes: Mapping[str, Any]) -> Mapping[str, Function]:

@@ -10,11 +10,8 @@ from typing import Any
 from viewkeeper.algebra.nodes import Node
 from viewkeeper.algebra.serial import from_json
 
-TABLE, VIEW, MATERIALIZED, AUXILIARY = "table", "view", "materialized", "auxiliary"
-"""The kinds of relations."""
-
-KIND_WORDS = {TABLE: "table", VIEW: "view", MATERIALIZED: "materialized view", AUXILIARY: "auxiliary relation"}
-"""The kinds as people say them; in capitals, as SQL does."""
+VIEW, MATERIALIZED, AUXILIARY = "view", "materialized", "auxiliary"
+"""The kinds of relations with a definition, as the ledger names them; `catalog.relations` has a class for each."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,14 @@ class Definition:
         return self.as_written if self.stored is None else from_json(dict(self.stored))
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the rows are stored; those of a virtual view are not."""
+        return self.kind != VIEW
+
+    @property
     def is_demand(self) -> bool:
         """Whether it is stored and brought up to date only when asked for."""
-        return self.kind != VIEW and (self.on == "demand" or self.suspended > 0)
+        return self.is_stored and (self.on == "demand" or self.suspended > 0)
 
     def resumed(self, epoch: int) -> Definition:
         """The definition of a view that is up to date as of an epoch, and no longer suspended."""
@@ -68,7 +70,7 @@ class Definition:
     @property
     def options(self) -> dict[str, Any]:
         """What the user chose with WITH, or would have by saying nothing."""
-        body: dict[str, Any] = {} if self.kind == VIEW else {"refresh": self.refresh, "on": self.on}
+        body: dict[str, Any] = {"refresh": self.refresh, "on": self.on} if self.is_stored else {}
         rest = {"lag": self.lag, "keep": self.keep, "auxiliary": self.auxiliary}
         return body | {name: value for name, value in rest.items() if value is not None}
 

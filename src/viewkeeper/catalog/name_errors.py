@@ -5,18 +5,17 @@ from __future__ import annotations
 import difflib
 
 from viewkeeper.algebra.types import spelled
-from viewkeeper.catalog.definition import KIND_WORDS, TABLE
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation, Table
 from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, ViewkeeperError
 
 
-def already_exists(there: Relation, name: str, wanted: str) -> AlreadyExists:
+def already_exists(there: Relation, name: str, wanted: type[Relation]) -> AlreadyExists:
     """The error for a name that is taken: by what, and what to type instead."""
-    kind, new = there.kind_words, KIND_WORDS[wanted].upper()
+    kind, new = there.kind_words, wanted.kind_words.upper()
     again = ""
-    if there.kind == wanted:
+    if isinstance(there, wanted):
         again = (
-            f", or CREATE {new} IF NOT EXISTS" if wanted == TABLE else f", or CREATE OR REPLACE {new} {spelled(name)}"
+            f", or CREATE {new} IF NOT EXISTS" if wanted is Table else f", or CREATE OR REPLACE {new} {spelled(name)}"
         )
     hint = f"DROP {kind.upper()} {spelled(name)}{again}"
     return AlreadyExists(f"there is already a {kind} named '{name}'", hint=hint)
@@ -28,7 +27,7 @@ def wrong_kind(there: Relation, verb: str, place: Place | None = None) -> SqlErr
     article = "an" if kind[0] in "aeiou" else "a"
     hint = f"{verb} {kind.upper()} {spelled(there.name)}"
     if verb == "ALTER":
-        hint = "SHOW VIEWS lists the views" if there.kind == TABLE else f"{hint} AS SELECT ..."
+        hint = "SHOW VIEWS lists the views" if isinstance(there, Table) else f"{hint} AS SELECT ..."
     return SqlError(f"{there.name} is {article} {kind}", place=place, hint=hint)
 
 

@@ -7,164 +7,30 @@ its number. So one set of files answers every epoch that is still kept.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.schema import Schema
-from viewkeeper.catalog import column_bounds
-from viewkeeper.catalog.column_bounds import Bound
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import Function, applied
-from viewkeeper.catalog.definition import AUXILIARY, KIND_WORDS, TABLE, VIEW, Definition
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.graph import Graph, depending
+from viewkeeper.catalog.relations import (
+    Auxiliary,
+    Derived,
+    Relation,
+    VirtualView,
+    as_derived,
+    declared,
+    relation_from_json,
+)
 from viewkeeper.catalog.settings import Settings
 from viewkeeper.errors import NotFound
 
 MARK_SECONDS = 60.0
 """Commit times are remembered this finely, or finer when little history is kept."""
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A Parquet file of signed rows that the ledger names; written before there were checksums, it has none."""
-
-    path: str
-    rows: int
-    size: int
-    low_weight: int
-    high_weight: int
-    bounds: Mapping[str, Bound] = field(hash=False)
-    first_epoch: int = 0
-    last_epoch: int = 0
-    merged: bool = False
-    checksum: str | None = None
-
-    def to_json(self, schema: Schema) -> dict[str, Any]:
-        """For the ledger. A commit's own files get their epoch from the entry."""
-        body: dict[str, Any] = {
-            "path": self.path,
-            "rows": self.rows,
-            "size": self.size,
-            "weights": [self.low_weight, self.high_weight],
-            "bounds": column_bounds.encode(self.bounds, schema),
-        }
-        if self.first_epoch:
-            body["epochs"] = [self.first_epoch, self.last_epoch]
-        if self.merged:
-            body["merged"] = True
-        if self.checksum is not None:
-            body["crc32"] = self.checksum
-        return body
-
-    @staticmethod
-    def from_json(body: dict[str, Any], schema: Schema, epoch: int) -> DataFile:
-        """The inverse of to_json; `epoch` is that of the entry that names the file."""
-        first, last = body.get("epochs", (epoch, epoch))
-        low, high = body["weights"]
-        return DataFile(
-            body["path"],
-            body["rows"],
-            body["size"],
-            low,
-            high,
-            column_bounds.decode(body["bounds"], schema),
-            first,
-            last,
-            body.get("merged", False),
-            body.get("crc32"),
-        )
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A relation: its definition (a table has none) and its files.
-
-    `former` are the definitions it had before, each with the epoch from which on it was no longer true. Changes up to
-    `oldest` have been folded together: its files say nothing about earlier epochs.
-    """
-
-    id: str
-    name: str
-    schema: Schema
-    created: int
-    dropped: int | None = None
-    files: tuple[DataFile, ...] = ()
-    definition: Definition | None = None
-    former: tuple[tuple[int, Definition], ...] = ()
-    oldest: int = 0
-
-    @property
-    def kind(self) -> str:
-        """'table', 'view', 'materialized' or 'auxiliary'."""
-        return TABLE if self.definition is None else self.definition.kind
-
-    @property
-    def kind_words(self) -> str:
-        """The kind as people say it: 'table', 'view', 'materialized view'."""
-        return KIND_WORDS[self.kind]
-
-    def definition_at(self, epoch: int) -> Definition | None:
-        """The definition as it was at an epoch."""
-        return next((old for until, old in self.former if epoch < until), self.definition)
-
-    def depends_on(self, key: str) -> bool:
-        """Whether the definition reads the relation with this id, or keeps it as an auxiliary one."""
-        return self.definition is not None and (key in self.definition.uses or key in self.definition.hidden)
-
-    def redefined(self, definition: Definition, epoch: int) -> Relation:
-        """The relation with another definition from an epoch on."""
-        former = self.former
-        if self.definition is not None and self.created < epoch:
-            former = (*former, (epoch, self.definition))
-        return replace(self, definition=definition, former=former)
-
-    def lives_at(self, epoch: int) -> bool:
-        """Whether the relation is there at an epoch."""
-        return self.created <= epoch and (self.dropped is None or epoch < self.dropped)
-
-    def files_at(self, epoch: int) -> tuple[DataFile, ...]:
-        """The files that hold rows of epochs up to this one."""
-        return tuple(file for file in self.files if file.first_epoch <= epoch)
-
-    def to_json(self) -> dict[str, Any]:
-        """For a snapshot."""
-        body: dict[str, Any] = {
-            "id": self.id,
-            "name": self.name,
-            "schema": self.schema.to_json(),
-            "created": self.created,
-            "dropped": self.dropped,
-            "oldest": self.oldest,
-            "files": [file.to_json(self.schema) for file in self.files],
-        }
-        if self.definition is not None:
-            body["definition"] = self.definition.to_json()
-        if self.former:
-            body["former"] = [[until, old.to_json()] for until, old in self.former]
-        return body
-
-    @staticmethod
-    def from_json(body: dict[str, Any], oldest: int) -> Relation:
-        """The inverse of to_json; `oldest` is that of the database, for a snapshot that has none for each relation."""
-        schema = Schema.from_json(body["schema"])
-        files = tuple(DataFile.from_json(file, schema, 0) for file in body["files"])
-        former = tuple((until, Definition.from_json(old)) for until, old in body.get("former", ()))
-        return Relation(
-            body["id"],
-            body["name"],
-            schema,
-            body["created"],
-            body["dropped"],
-            files,
-            _definition(body),
-            former,
-            body.get("oldest", oldest),
-        )
-
-
-def _definition(body: dict[str, Any]) -> Definition | None:
-    found = body.get("definition")
-    return None if found is None else Definition.from_json(found)
 
 
 @dataclass(frozen=True)
@@ -217,21 +83,22 @@ class State:
 
     def own_keep(self, relation: Relation) -> float | None:
         """How many seconds the old epochs of a view are kept, where it says so itself; None for all others."""
-        return None if relation.definition is None or relation.dropped is not None else relation.definition.keep
+        return relation.definition.keep if isinstance(relation, Derived) and relation.dropped is None else None
 
     def oldest_of(self, relation: Relation, epoch: int | None = None) -> int:
         """The oldest epoch at which a relation can be read; of a virtual view, with its definition at an epoch."""
-        definition = relation.definition_at(self.epoch if epoch is None else epoch)
-        if definition is not None and definition.kind == VIEW:
+        if isinstance(relation, VirtualView):
+            definition = relation.definition_at(self.epoch if epoch is None else epoch)
             read = [self.relations.get(scan.relation) for scan in n.scans(definition.as_written)]
             return max((self.oldest if r is None else self.oldest_of(r) for r in read), default=self.oldest)
-        if relation.kind == AUXILIARY or self.own_keep(relation) is not None:
+        if isinstance(relation, Auxiliary) or self.own_keep(relation) is not None:
             return relation.oldest
         return max(self.oldest, relation.oldest)
 
     def oldest_feed(self, relation: Relation, since: int) -> int:
         """The oldest epoch after which the changes of a relation are known, under all definitions it had since then."""
-        epochs = [since, *(until for until, _ in relation.former if until > since)]
+        former = relation.former if isinstance(relation, Derived) else ()
+        epochs = [since, *(until for until, _ in former if until > since)]
         return max(self.oldest_of(relation, epoch) for epoch in epochs)
 
     @property
@@ -261,8 +128,8 @@ class State:
 
     def folds_alone(self, relation: Relation) -> bool:
         """Whether how much history is kept of a relation is its own matter, not that of the whole database."""
-        if relation.kind == AUXILIARY:
-            return not any(user.kind == VIEW for user in self.dependents(relation.id))
+        if isinstance(relation, Auxiliary):
+            return not any(isinstance(user, VirtualView) for user in self.dependents(relation.id))
         return self.own_keep(relation) is not None
 
     def _passed(self, time: float) -> int:
@@ -272,7 +139,7 @@ class State:
     def _waiting(self) -> Iterator[int]:
         """The epochs at which views that are refreshed on demand were last true."""
         for relation in self.alive():
-            if relation.definition is not None and relation.definition.is_demand:
+            if isinstance(relation, Derived) and relation.definition.is_demand:
                 yield relation.definition.refreshed
 
     def time_of(self, epoch: int) -> float:
@@ -285,11 +152,16 @@ class State:
 
     def names(self) -> list[str]:
         """The names of the relations there are now, without auxiliary ones."""
-        return sorted(relation.name for relation in self.alive() if relation.kind != AUXILIARY)
+        return sorted(relation.name for relation in self.alive() if not isinstance(relation, Auxiliary))
 
-    def dependents(self, key: str) -> list[Relation]:
+    def dependents(self, key: str) -> list[Derived]:
         """The relations there are now whose definition reads or keeps the one with this id."""
-        return [relation for relation in self.alive() if relation.depends_on(key)]
+        return [as_derived(self.relations[user]) for user in self.depending.dependents(key)]
+
+    @functools.cached_property
+    def depending(self) -> Graph:
+        """Which of the relations there are now reads or keeps which."""
+        return depending(self.alive())
 
     def named_files(self) -> set[str]:
         """The files the ledger still knows: those in use, and those replaced but not yet swept."""
@@ -315,24 +187,19 @@ class State:
         epoch = entry["epoch"]
         relations = dict(self.relations)
         for body in entry.get("created", ()):
-            schema = Schema.from_json(body["schema"])
-            definition = _definition(body)
-            relations[body["id"]] = Relation(body["id"], body["name"], schema, epoch, definition=definition)
+            relations[body["id"]] = declared(body, epoch)
         for key, added in entry.get("files", {}).items():
             relation = relations[key]
             files = tuple(DataFile.from_json(file, relation.schema, epoch) for file in added)
             relations[key] = replace(relation, files=relation.files + files)
         for key, body in entry.get("defined", {}).items():
-            relations[key] = relations[key].redefined(Definition.from_json(body), epoch)
+            relations[key] = as_derived(relations[key]).redefined(Definition.from_json(body), epoch)
         for key, until in entry.get("refreshed", {}).items():
-            definition = relations[key].definition
-            assert definition is not None, key
-            relations[key] = replace(relations[key], definition=definition.resumed(until))
+            view = as_derived(relations[key])
+            relations[key] = replace(view, definition=view.definition.resumed(until))
         for key, until in entry.get("suspended", {}).items():
-            definition = relations[key].definition
-            assert definition is not None, key
-            behind = replace(definition, refreshed=until, suspended=epoch)
-            relations[key] = replace(relations[key], definition=behind)
+            view = as_derived(relations[key])
+            relations[key] = replace(view, definition=replace(view.definition, refreshed=until, suspended=epoch))
         for key in entry.get("dropped", ()):
             relations[key] = replace(relations[key], dropped=epoch)
         marks = self.marks
@@ -367,7 +234,7 @@ class State:
         )
         first = state._first_readable
         for key, relation in relations.items():
-            if relation.former and relation.former[0][0] <= first:
+            if isinstance(relation, Derived) and relation.former and relation.former[0][0] <= first:
                 kept_old = tuple(old for old in relation.former if old[0] > first)
                 relations[key] = replace(relation, former=kept_old)
         return replace(state, marks=tuple(state._marks_from(first)))
@@ -405,7 +272,7 @@ class State:
     @staticmethod
     def from_json(body: dict[str, Any]) -> State:
         """The inverse of to_json."""
-        relations = [Relation.from_json(relation, body["oldest"]) for relation in body["relations"]]
+        relations = [relation_from_json(relation, body["oldest"]) for relation in body["relations"]]
         return State(
             body["number"],
             body["epoch"],

@@ -11,7 +11,9 @@ from viewkeeper.cli.output import count_of, size
 from viewkeeper.errors import ViewkeeperError
 
 if TYPE_CHECKING:
-    from viewkeeper.catalog.state import DataFile, Relation, State
+    from viewkeeper.catalog.data_files import DataFile
+    from viewkeeper.catalog.relations import Relation
+    from viewkeeper.catalog.state import State
     from viewkeeper.log.storage import Storage
 
 RESTORE = "restore it from a backup of the database"

@@ -13,7 +13,8 @@ from viewkeeper.errors import NotFound
 if TYPE_CHECKING:
     from viewkeeper.algebra.schema import Schema
     from viewkeeper.api.database import Database
-    from viewkeeper.catalog.state import Relation, State
+    from viewkeeper.catalog.relations import Relation
+    from viewkeeper.catalog.state import State
 
 
 @click.command(short_help="Show a table or view: definition, keys, epochs, files, rows.")
@@ -58,6 +59,8 @@ def _find(state: State, name: str, epoch: int | None) -> Relation:
 
 
 def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any]:
+    from viewkeeper.catalog.relations import Derived
+
     files = relation.files_at(state.epoch if epoch is None else epoch)
     body: dict[str, Any] = {
         "name": relation.name,
@@ -72,7 +75,7 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         "stored_rows": sum(file.rows for file in files),
         "bytes": sum(file.size for file in files),
     }
-    if relation.definition is not None:
+    if isinstance(relation, Derived):
         names = {other.id: other.name for other in state.relations.values()}
         body["reads"] = [names[key] for key in relation.definition.uses]
         body["keeps"] = [names[key] for key in relation.definition.hidden]
@@ -89,15 +92,15 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
 def definition(relation: Relation, epoch: int) -> str:
     """The statement that makes such a table, or such a view as it was at an epoch."""
     from viewkeeper.algebra.types import spelled
-    from viewkeeper.catalog.definition import KIND_WORDS
+    from viewkeeper.catalog.relations import Derived
     from viewkeeper.log.listing import options_text
 
-    view = relation.definition_at(epoch)
-    if view is None:
+    if not isinstance(relation, Derived):
         return table_definition(relation.name, relation.schema)
+    view = relation.definition_at(epoch)
     columns = ", ".join(spelled(name) for name in view.names)
     options = f" WITH ({options_text(view.options)})" if view.options else ""
-    return f"CREATE {KIND_WORDS[view.kind].upper()} {spelled(relation.name)} ({columns}){options} AS\n{view.sql};"
+    return f"CREATE {relation.kind_words.upper()} {spelled(relation.name)} ({columns}){options} AS\n{view.sql};"
 
 
 def table_definition(name: str, schema: Schema) -> str:

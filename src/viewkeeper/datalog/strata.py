@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from viewkeeper.datalog.graph import Arc, Sign, components, dependency_graph
 from viewkeeper.datalog.normal import NormalRule
+from viewkeeper.datalog.rule_graph import Arc, Sign, components, dependency_graph
 from viewkeeper.datalog.wording import where
 from viewkeeper.errors import DatalogError
 

@@ -19,7 +19,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from viewkeeper.catalog.state import DataFile
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.errors import StorageError
 from viewkeeper.log.storage import Stamp, Storage, explain
 

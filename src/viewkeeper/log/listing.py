@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.declared_functions import users_of
-from viewkeeper.catalog.definition import AUXILIARY, KIND_WORDS, TABLE
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.definition import AUXILIARY
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table
+from viewkeeper.catalog.state import State
 from viewkeeper.log.ledger import Ledger
 
 
@@ -20,7 +21,7 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
 
     Auxiliary relations are listed if asked for.
     """
-    listed = [relation for relation in state.alive() if hidden or relation.kind != AUXILIARY]
+    listed = [relation for relation in state.alive() if hidden or not isinstance(relation, Auxiliary)]
     return [
         {
             "name": relation.name,
@@ -29,8 +30,8 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
             "files": len(relation.files),
             "stored_rows": sum(file.rows for file in relation.files),
             "bytes": sum(file.size for file in relation.files),
-            "options": {} if relation.definition is None else relation.definition.options,
-            "stale_since": None if relation.definition is None else relation.definition.suspended or None,
+            "options": relation.definition.options if isinstance(relation, Derived) else {},
+            "stale_since": (relation.definition.suspended or None) if isinstance(relation, Derived) else None,
         }
         for relation in sorted(listed, key=lambda relation: relation.name.lower())
     ]
@@ -49,13 +50,13 @@ def _spelled(value: object) -> str:
 
 def show_tables(state: State) -> pa.Table:
     """The rows of SHOW TABLES."""
-    rows = [row for row in listing(state) if row["kind"] == KIND_WORDS[TABLE]]
+    rows = [row for row in listing(state) if row["kind"] == Table.kind_words]
     return _named(rows)
 
 
 def show_views(state: State) -> pa.Table:
     """The rows of SHOW VIEWS."""
-    rows = [row for row in listing(state) if row["kind"] != KIND_WORDS[TABLE]]
+    rows = [row for row in listing(state) if row["kind"] != Table.kind_words]
     options = [options_text(row["options"]) for row in rows]
     return _named(rows).append_column("options", pa.array(options, pa.string()))
 
@@ -114,7 +115,7 @@ def describe(relation: Relation) -> pa.Table:
 def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict[str, Any]]:
     """The commits, newest first."""
     names = {relation.id: relation.name for relation in state.relations.values()}
-    hidden = {relation.id for relation in state.relations.values() if relation.kind == AUXILIARY}
+    hidden = {relation.id for relation in state.relations.values() if isinstance(relation, Auxiliary)}
     found: list[dict[str, Any]] = []
     for entry in ledger.entries(state.number):
         if limit is not None and len(found) >= limit:

@@ -9,8 +9,9 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.settings import Settings
-from viewkeeper.catalog.state import DataFile, State
+from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
 from viewkeeper.log.leases import Lease, lease_of
 from viewkeeper.log.ledger import Ledger

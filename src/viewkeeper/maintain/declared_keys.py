@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.analysis.dependencies import Declared
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.plan.by_keys import Refers
 
 

@@ -12,7 +12,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import formula
 from viewkeeper.analysis.safe_references import safe_relations
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.errors import InternalError
 from viewkeeper.maintain.declared_keys import declared_keys
@@ -34,7 +34,6 @@ def _is_surely_minimal(task: Task) -> bool:
     """
     tx, relation = task.tx, task.relation
     definition = relation.definition
-    assert definition is not None
     if relation.id in tx.redefined:
         return False
     if definition not in _safe:
@@ -56,7 +55,7 @@ class Differentiate:
         join_change(task.tx, task.relation, lowered, check=ALWAYS_CHECKED or not _is_surely_minimal(task))
         return choice
 
-    def computed(self, relation: Relation, node: n.Node, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
         """δ of the whole expression."""
         change = differentiate(node, {key})
         return () if change is None else (change,)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewkeeper.algebra.types import spelled
-from viewkeeper.catalog.definition import AUXILIARY, VIEW
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualView
 from viewkeeper.errors import InternalError, ViewkeeperError
 from viewkeeper.maintain.situation import Situation
 
 
-def known_as(everything: Iterable[Relation], relation: Relation) -> str:
+def known_as(everything: Iterable[Relation], relation: Derived) -> str:
     """A view's name; for an auxiliary relation, the names of the views that need it."""
     return ", ".join(user.name for user in _owners(everything, relation))
 
 
-def _owners(everything: Iterable[Relation], relation: Relation) -> list[Relation]:
+def _owners(everything: Iterable[Relation], relation: Derived) -> list[Derived]:
     """The views that a stored relation belongs to: itself, or those that need it."""
-    if relation.kind != AUXILIARY:
+    if not isinstance(relation, Auxiliary):
         return [relation]
-    users = [user for user in everything if user.definition is not None and relation.id in user.definition.hidden]
-    return sorted((user for user in users if user.kind != AUXILIARY), key=lambda user: user.name) or [relation]
+    users = [user for user in everything if isinstance(user, Derived) and relation.id in user.definition.hidden]
+    return sorted((user for user in users if not isinstance(user, Auxiliary)), key=lambda user: user.name) or [relation]
 
 
 def complaint_of(problem: BaseException) -> str:
@@ -32,14 +31,14 @@ def complaint_of(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {lines[0][:300]}" if lines else type(problem).__name__
 
 
-def maintenance_failure(tx: Situation, relation: Relation, problem: Exception) -> ViewkeeperError:
+def maintenance_failure(tx: Situation, relation: Derived, problem: Exception) -> ViewkeeperError:
     """The error of a commit that failed in one view. It is of the problem's class; nothing was committed."""
     failure = _failure(tx, relation, problem)
     failure.view = known_as(tx.alive(), relation)
     return failure
 
 
-def _failure(tx: Situation, relation: Relation, problem: Exception) -> ViewkeeperError:
+def _failure(tx: Situation, relation: Derived, problem: Exception) -> ViewkeeperError:
     kind = type(problem) if isinstance(problem, ViewkeeperError) else InternalError
     hint = problem.hint if isinstance(problem, ViewkeeperError) else None
     place = problem.place if isinstance(problem, ViewkeeperError) else None
@@ -50,7 +49,7 @@ def _failure(tx: Situation, relation: Relation, problem: Exception) -> Viewkeepe
         return kind(complaint_of(problem), detail=said or f"while computing {names}", hint=hint, place=place)
     detail = "; ".join(filter(None, [complaint_of(problem), _detail(problem)]))
     if relation.id in tx.refreshing and not _is_late(owners):
-        stays = "it stays suspended" if any(owner.definition and owner.definition.suspended for owner in owners) else ""
+        stays = "it stays suspended" if any(owner.definition.suspended for owner in owners) else ""
         hint = "; ".join(filter(None, [hint, stays])) or None
         return kind(f"{names} cannot be refreshed, so nothing was committed", detail=detail, hint=hint, place=place)
     hint = "; or ".join(filter(None, [hint, _way_out(owners)]))
@@ -62,20 +61,18 @@ def _detail(problem: BaseException) -> str | None:
     return None if said == "nothing was changed" else said
 
 
-def _is_late(owners: list[Relation]) -> bool:
+def _is_late(owners: list[Derived]) -> bool:
     """Whether views with a lag may have been refreshed by a commit, and not because someone asked."""
-    return all(
-        owner.definition is not None and owner.definition.lag is not None and not owner.definition.suspended
-        for owner in owners
-    )
+    return all(owner.definition.lag is not None and not owner.definition.suspended for owner in owners)
 
 
-def _way_out(owners: list[Relation]) -> str:
+def _way_out(owners: list[Derived]) -> str:
     """What lets the tables change without the views: statements that can be typed."""
-    stored = [f"ALTER MATERIALIZED VIEW {spelled(owner.name)} SUSPEND;" for owner in owners if owner.kind != VIEW]
+    kept = [owner for owner in owners if not isinstance(owner, VirtualView)]
+    stored = [f"ALTER MATERIALIZED VIEW {spelled(owner.name)} SUSPEND;" for owner in kept]
     virtual = [
         f"ALTER VIEW {spelled(owner.name)} WITH (auxiliary = false) AS {owner.definition.sql};"
         for owner in owners
-        if owner.kind == VIEW and owner.definition is not None
+        if isinstance(owner, VirtualView)
     ]
     return f"{' '.join([*stored, *virtual])} lets the tables change without it"

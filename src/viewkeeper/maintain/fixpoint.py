@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.errors import InternalError
 from viewkeeper.maintain.net_changes import join_change
@@ -50,7 +50,7 @@ class Fixpoint:
         join_change(tx, relation, signed(engine, reader, net, node.shown, node.outputs), check=True)
         return replace(choice, note=f"{how.name}: {net.trace}")
 
-    def computed(self, relation: Relation, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
         """The change as it would be derived if the recursion were not stored: what it reads is an upper bound."""
         change = differentiate(node, {key})
         return () if change is None else (change,)

@@ -29,7 +29,7 @@ from viewkeeper.algebra.extrema import extremum_text
 from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.delta.laws import once
 from viewkeeper.engine.connect_columns import parsed
@@ -332,7 +332,7 @@ class Fold:
         join_change(task.tx, task.relation, task.lowering.lower(less(fresh, before)), check=False)
         return choice
 
-    def computed(self, relation: Relation, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
         """The touched groups as stored, and of the input where an aggregate has no state.
 
         Groups that lose an extremum are read again, which is not foreseen.
@@ -353,7 +353,7 @@ class Fold:
 
 
 def picked_by(
-    relation: Relation, node: n.Aggregate | n.Top, keys: tuple[Attribute, ...], key: str, more: tuple[n.Node, ...]
+    relation: Derived, node: n.Aggregate | n.Top, keys: tuple[Attribute, ...], key: str, more: tuple[n.Node, ...]
 ) -> tuple[n.Node, ...]:
     """What is computed where δ of the input picks rows of the stored relation, and of more, by some of its columns."""
     change = differentiate(node.input, {key})

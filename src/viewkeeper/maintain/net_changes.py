@@ -13,7 +13,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.canonical_frames import canonical_frame

@@ -16,8 +16,8 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT
-from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualView
 from viewkeeper.engine.engine import SMALL, Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
@@ -104,10 +104,9 @@ _laid_out: weakref.WeakKeyDictionary[Definition, dict[tuple[object, ...], Plan |
 _lock = threading.Lock()
 
 
-def plan_of(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | None:
+def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
     """How a relation follows a change of one input, with the sizes of what it reads; None if it does not change."""
     definition = relation.definition
-    assert definition is not None
     sizes = {scan.relation: rows_of(find(scan.relation)) for scan in n.scans(definition.maintained)}
     rough = tuple(rows.bit_length() for rows in (*sizes.values(), rows_of(relation)))
     name = (relation.id, key, rough)
@@ -122,8 +121,7 @@ def plan_of(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | 
     return replace(plan, readings=tuple(_sized(reading, find, groups) for reading in plan.readings))
 
 
-def _lay_out(engine: Engine, find: Find, relation: Relation, key: str) -> Plan | None:
-    assert relation.definition is not None
+def _lay_out(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
     expressions = strategy_of(relation).computed(relation, relation.definition.maintained, key)
     if not expressions:
         return None
@@ -132,7 +130,7 @@ def _lay_out(engine: Engine, find: Find, relation: Relation, key: str) -> Plan |
     for expression in expressions:
         lowering.lower(expression)
     readings = reader.readings
-    if relation.kind != VIEW and all(reading.relation != relation.id for reading in readings):
+    if not isinstance(relation, VirtualView) and all(reading.relation != relation.id for reading in readings):
         readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
     return Plan(tuple(readings), reader.queries + 1)
 
@@ -148,9 +146,8 @@ def _sized(reading: Reading, find: Find, groups: int) -> Reading:
 # choosing ----------------------------------------------------------------------------------------
 
 
-def stored_of(find: Find, relation: Relation, coming: Mapping[str, int]) -> Stored:
+def stored_of(find: Find, relation: Derived, coming: Mapping[str, int]) -> Stored:
     """What the costs of a relation depend on, beside its plan. `coming`: changed rows that are not stored yet."""
-    assert relation.definition is not None
     node = relation.definition.maintained
     inputs = {scan.relation: rows_of(find(scan.relation)) + coming.get(scan.relation, 0) for scan in n.scans(node)}
     queries = 1 + sum(rows > FEW_ROWS for rows in inputs.values())
@@ -158,27 +155,29 @@ def stored_of(find: Find, relation: Relation, coming: Mapping[str, int]) -> Stor
     return Stored(rows_of(relation), tuple(inputs.values()), heavy, queries)
 
 
-def followed(engine: Engine, find: Find, relation: Relation, changed: Mapping[str, int]) -> list[Changed]:
+def followed(engine: Engine, find: Find, relation: Derived, changed: Mapping[str, int]) -> list[Changed]:
     """What so many changed rows of some inputs make a relation read."""
     plans = {key: plan_of(engine, find, relation, key) for key in changed}
     return [Changed(changed[key], plan, changed[key] <= SMALL) for key, plan in plans.items() if plan is not None]
 
 
-def refresh_of(relation: Relation, everything: Iterable[Relation]) -> str:
-    """The option that decides. An auxiliary relation follows the change if any view that it is kept for insists."""
-    assert relation.definition is not None
-    if relation.kind != AUXILIARY:
-        return relation.definition.refresh
-    users = [user.definition for user in everything if user.definition and relation.id in user.definition.hidden]
-    return "incremental" if any(user.refresh == "incremental" for user in users) else relation.definition.refresh
+def refresh_of(relation: Derived, everything: Iterable[Relation]) -> str:
+    """The option that decides. An auxiliary relation is maintained incrementally if any view that needs it insists."""
+    if isinstance(relation, Auxiliary) and any(
+        user.definition.refresh == "incremental" and relation.id in user.definition.hidden
+        for user in everything
+        if isinstance(user, Derived)
+    ):
+        return "incremental"
+    return relation.definition.refresh
 
 
-def decide(reader: StateReader, relation: Relation, changed: Collection[str], refresh: str) -> Choice:
+def decide(reader: StateReader, relation: Derived, changed: Collection[str], refresh: str) -> Choice:
     """The way to bring a stored relation up to date after changes of some of its inputs."""
     find, rates = reader.by_id, RATES[reader.engine.kind]
     coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
-    if relation.definition is not None and isinstance(relation.definition.maintained, n.Fixpoint):
+    if isinstance(relation.definition.maintained, n.Fixpoint):
         return choose_for_recursion(refresh, sum(rows.values()), stored_of(find, relation, {}), rates)
     return choose(
         refresh,

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.catalog.definition import AUXILIARY, VIEW
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.graph import maintaining
+from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, SessionLost, StatementTimeout, StorageError
 from viewkeeper.log.storage import now
@@ -40,7 +40,7 @@ THREADS = 4
 class Maintained:
     """How one view was brought up to date."""
 
-    relation: Relation
+    relation: Derived
     strategy: str
     reason: str
     work: Work
@@ -65,50 +65,21 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
     )
 
 
-def maintained_node(relation: Relation) -> n.Node:
+def maintained_node(relation: Derived) -> n.Node:
     """What is kept of a stored view, as an expression over relations."""
-    assert relation.definition is not None
     return relation.definition.maintained
 
 
-def affected(tx: Situation, changed: Iterable[str]) -> list[list[Relation]]:
+def affected(tx: Situation, changed: Iterable[str]) -> list[list[Derived]]:
     """The stored views that a change of some relations may reach at a commit, in levels: each after all it reads."""
-    stored = {
-        r.id: {scan.relation for scan in n.scans(maintained_node(r))}
+    stored = [
+        r
         for r in tx.alive()
-        if r.definition is not None
-        and r.kind != VIEW
+        if isinstance(r, Derived)
+        and not isinstance(r, VirtualView)
         and (not r.definition.is_demand or r.id in tx.refreshing or r.id in tx.unfilled)
-    }
-    reached = set(changed)
-    order: list[list[Relation]] = []
-    while True:
-        ready = [
-            key
-            for key, uses in stored.items()
-            if (key in reached or uses & reached)
-            and not any(other in uses and _reaches(stored, other, reached) for other in stored if other != key)
-        ]
-        if not ready:
-            return order
-        order.append([tx.by_id(key) for key in ready])
-        reached.update(ready)
-        for key in ready:
-            del stored[key]
-
-
-def _reaches(stored: dict[str, set[str]], key: str, reached: set[str]) -> bool:
-    """Whether a view that is still to be looked at may change."""
-    waiting, seen = [key], set()
-    while waiting:
-        current = waiting.pop()
-        if current in seen or current not in stored:
-            continue
-        seen.add(current)
-        if current in reached or stored[current] & reached:
-            return True
-        waiting += stored[current]
-    return False
+    ]
+    return [[as_derived(tx.by_id(key)) for key in level] for level in maintaining(stored).levels(changed)]
 
 
 def has_views(tx: Situation) -> bool:
@@ -120,10 +91,10 @@ def late(tx: Situation, at: float) -> set[str]:
     """The views with a lag that were last true longer ago than that: the next commit takes them along."""
     found: set[str] = set()
     for relation in tx.alive():
-        definition = relation.definition
-        if definition is None or definition.lag is None or not definition.is_demand or relation.id in tx.unfilled:
+        if not isinstance(relation, Derived) or relation.id in tx.unfilled:
             continue
-        if definition.suspended:
+        definition = relation.definition
+        if definition.lag is None or not definition.is_demand or definition.suspended:
             continue
         if tx.state.time_of(definition.refreshed) <= at - definition.lag:
             found.update((*definition.hidden, relation.id))
@@ -149,7 +120,7 @@ def propagate(tx: Situation) -> list[Maintained]:
     for level in order:
         together.common.look(changed, lambda key: pending_rows(tx.pending, key))
         if tx.store.progress is not None:
-            names = [relation.name for relation in level if relation.kind != AUXILIARY]
+            names = [relation.name for relation in level if not isinstance(relation, Auxiliary)]
             tx.store.progress(", ".join(names) or "what views are made of", reached, total)
         reached += len(level)
         results = _side_by_side(tx, level, functools.partial(_answered_for, tx, frozenset(changed), together))
@@ -157,7 +128,7 @@ def propagate(tx: Situation) -> list[Maintained]:
             relation = result.relation
             done.append(result)
             tx.derived.add(relation.id)
-            if relation.definition is not None and relation.definition.is_demand:
+            if relation.definition.is_demand:
                 tx.refreshed[relation.id] = tx.state.epoch + 1
             if not tx.pending_of(relation).is_empty:
                 changed.add(relation.id)
@@ -168,8 +139,7 @@ def propagate(tx: Situation) -> list[Maintained]:
 def _watch(tx: Situation, changed: Collection[str]) -> None:
     """Derives the changes of the virtual views that someone watches; they are stored nowhere."""
     for key in sorted(tx.watched):
-        relation = tx.by_id(key)
-        assert relation.definition is not None
+        relation = as_derived(tx.by_id(key))
         node = relation.definition.as_written
         mine = {scan.relation for scan in n.scans(node)} & set(changed)
         rows = net_change(tx.store, relation, node, mine, StateReader.of(tx)) if mine else None
@@ -177,12 +147,12 @@ def _watch(tx: Situation, changed: Collection[str]) -> None:
             tx.seen[key] = rows
 
 
-def _side_by_side(tx: Situation, level: list[Relation], work: Callable[[Relation], Maintained]) -> list[Maintained]:
+def _side_by_side(tx: Situation, level: list[Derived], work: Callable[[Derived], Maintained]) -> list[Maintained]:
     """The views of one level at the same time: most of it is waiting for the engine."""
     if len(level) == 1:
         return [work(level[0])]
 
-    def apart(relation: Relation) -> tuple[Maintained, list[str]]:
+    def apart(relation: Derived) -> tuple[Maintained, list[str]]:
         return work(relation), tx.store.give_scratch()
 
     done = side_by_side(apart, level, THREADS)
@@ -191,7 +161,7 @@ def _side_by_side(tx: Situation, level: list[Relation], work: Callable[[Relation
     return [result for result, _ in done]
 
 
-def _follows(tx: Situation, relation: Relation) -> bool:
+def _follows(tx: Situation, relation: Derived) -> bool:
     """Whether a view may follow the change from the state before this transaction, under the definition it had."""
     if relation.id in tx.unfilled or relation.id in tx.refreshing or relation.id in tx.redefined:
         return False
@@ -207,7 +177,7 @@ class _Together:
     recursions: Recursions
 
 
-def _answered_for(tx: Situation, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained:
+def _answered_for(tx: Situation, changed: frozenset[str], together: _Together, relation: Derived) -> Maintained:
     """Brings a view up to date; what goes wrong is said to be that view's."""
     try:
         return _bring_up(tx, changed, together, relation)
@@ -217,7 +187,7 @@ def _answered_for(tx: Situation, changed: frozenset[str], together: _Together, r
         raise maintenance_failure(tx, relation, problem) from problem
 
 
-def _bring_up(tx: Situation, changed: frozenset[str], together: _Together, relation: Relation) -> Maintained:
+def _bring_up(tx: Situation, changed: frozenset[str], together: _Together, relation: Derived) -> Maintained:
     """Brings a view up to date in the way it needs."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
@@ -226,7 +196,6 @@ def _bring_up(tx: Situation, changed: frozenset[str], together: _Together, relat
         reader.recursions = together.recursions
         return _fill(tx, relation, node, reader)
     if relation.id in tx.refreshing:
-        assert relation.definition is not None
         if relation.definition.suspended:
             return _fill(tx, relation, node, StateReader.of(tx))
         since = relation.definition.refreshed
@@ -241,12 +210,12 @@ def _bring_up(tx: Situation, changed: frozenset[str], together: _Together, relat
     return maintain(tx, relation, node, read & changed, reader)
 
 
-def _fill(tx: Situation, relation: Relation, node: n.Node, reader: StateReader) -> Maintained:
+def _fill(tx: Situation, relation: Derived, node: n.Node, reader: StateReader) -> Maintained:
     """The first contents of a view, those under its new definition, or those of one that was suspended."""
     began = time.perf_counter()
     recompute(Task(tx, relation, node, (), reader))
     reason = "its definition is new"
-    if relation.definition is not None and relation.definition.suspended:
+    if relation.definition.suspended:
         reason = f"it was suspended since epoch {relation.definition.suspended}"
     elif relation.id in tx.state.relations:
         reason = f"its definition is another: {compared(tx, relation).told}"
@@ -254,7 +223,7 @@ def _fill(tx: Situation, relation: Relation, node: n.Node, reader: StateReader) 
 
 
 def maintain(
-    tx: Situation, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader
+    tx: Situation, relation: Derived, node: n.Node, changed: Collection[str], reader: StateReader
 ) -> Maintained:
     """Brings one stored view up to date: by change, or by computing it anew, as the plan chooses."""
     began = time.perf_counter()
@@ -268,14 +237,14 @@ def maintain(
         choice = strategy_of(relation).bring_up(task, choice)
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
-    if relation.kind == AUXILIARY and how is not None:
+    if isinstance(relation, Auxiliary) and how is not None:
         notes.insert(0, f"what is kept for it is another: {how.told}")
-    if relation.kind == AUXILIARY and choice.weighed:
+    if isinstance(relation, Auxiliary) and choice.weighed:
         did = "was computed anew" if choice.strategy == "full" else "followed the change"
         notes.insert(0, f"what is kept for it {did}: {choice.reason}")
     if choice.strategy == "incremental" and reader.common is not None:
         for common in reader.common.of(relation.id):
-            names = sorted({known_as(tx.alive(), tx.by_id(key)) for key in common.users})
+            names = sorted({known_as(tx.alive(), as_derived(tx.by_id(key))) for key in common.users})
             notes.append(f"the change of {common} was worked out once for {', '.join(names)}")
     return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes))
 

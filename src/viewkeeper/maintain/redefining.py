@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, VIEW
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived, MaterializedView, VirtualView, as_derived
 from viewkeeper.delta.redefinition import OtherwiseMade, Redefinition, redefined
 from viewkeeper.maintain.situation import Situation
 from viewkeeper.recursion.maintenance import differing
@@ -21,20 +20,18 @@ class Compared:
     redefinition: Redefinition | None = None
 
 
-def compared(tx: Situation, relation: Relation) -> Compared:
+def compared(tx: Situation, relation: Derived) -> Compared:
     """The definition of a stored relation beside the one it had before the transaction."""
     now = relation.definition
-    assert now is not None
-    if now.kind == VIEW or now.is_demand or now.refresh == "full":
+    if not now.is_stored or now.is_demand or now.refresh == "full":
         return Compared(f"with {'on = demand' if now.is_demand else 'refresh = full'} it follows no change", False)
     return compare(former_node(tx, relation), now.maintained)
 
 
-def former_node(tx: Situation, relation: Relation) -> n.Node:
+def former_node(tx: Situation, relation: Derived) -> n.Node:
     """What a stored relation held before the transaction, as an expression."""
-    former = tx.state.relations[relation.id].definition
-    assert former is not None
-    return tx.formerly.get(relation.id, former.maintained)
+    former = as_derived(tx.state.relations[relation.id])
+    return tx.formerly.get(relation.id, former.definition.maintained)
 
 
 def compare(before: n.Node, after: n.Node) -> Compared:
@@ -70,24 +67,23 @@ def told(tx: Situation) -> list[str]:
     """What becomes of the views that a transaction defines or redefines when it commits, as lines."""
     lines = []
     for relation in sorted(tx.alive(), key=lambda r: r.name):
-        if relation.kind == MATERIALIZED and relation.id in tx.created:
+        if isinstance(relation, MaterializedView) and relation.id in tx.created:
             lines.append(f"{relation.name} is new: it is computed from its query")
-        elif relation.kind == MATERIALIZED and relation.id in tx.defined:
+        elif isinstance(relation, MaterializedView) and relation.id in tx.defined:
             lines.append(_told(tx, relation))
-        elif relation.kind == VIEW and relation.id in tx.defined:
+        elif isinstance(relation, VirtualView) and relation.id in tx.defined:
             lines.append(f"{relation.name} stores nothing: what it shows is another from then on")
-        elif relation.kind == VIEW and relation.id in tx.created:
+        elif isinstance(relation, VirtualView) and relation.id in tx.created:
             lines.append(f"{relation.name} is new and stores nothing")
     return lines or ["no view is defined or redefined"]
 
 
-def _told(tx: Situation, relation: Relation) -> str:
+def _told(tx: Situation, relation: Derived) -> str:
     """Whether a view follows, also in what is kept for it, and the reason."""
-    assert relation.definition is not None
     own = compared(tx, relation)
     if relation.id in tx.unfilled or not own.follows:
         return f"{relation.name} is computed anew: {own.told}"
-    kept = [tx.by_id(key) for key in relation.definition.hidden if tx.by_id(key).kind == AUXILIARY]
+    kept = [as_derived(tx.by_id(key)) for key in relation.definition.hidden]
     if any(part.id in tx.unfilled for part in kept):
         return f"{relation.name} is computed anew in part: something else than before is kept for it"
     reasons = [compared(tx, part).told for part in kept if part.id in tx.redefined]

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from viewkeeper.algebra.nodes import Node
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.catalog.relations import Relation
+from viewkeeper.catalog.state import State
 from viewkeeper.store.store import Store
 
 

@@ -22,8 +22,7 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import consolidate, expand, row_tuples, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
-from viewkeeper.catalog.definition import AUXILIARY
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Auxiliary, Relation
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed, parsed
@@ -315,7 +314,7 @@ class Fetched:
         self._not_there = not_there
         self._columns: dict[str, list[str]] = {}
         for relation, node in kept:
-            if relation.kind == AUXILIARY:
+            if isinstance(relation, Auxiliary):
                 self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
             for scan in n.scans(node):
                 known = self._columns.setdefault(scan.relation, [])
@@ -356,7 +355,7 @@ class Fetched:
     def _nothing_with(self, relation: Relation, names: tuple[str, ...], values: frozenset[Any]) -> bool:
         """Whether keys that were looked up say that no row has any of these. A group has a key only if a row has it."""
         place = (relation.id, names)
-        if relation.kind == AUXILIARY and relation.definition is not None:
+        if isinstance(relation, Auxiliary):
             node = relation.definition.maintained
             columns = dict(zip(relation.schema.names, node.outputs, strict=True))
             found = came_from(node, [columns[name] for name in names])

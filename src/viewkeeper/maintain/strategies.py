@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from viewkeeper.catalog.definition import AUXILIARY, VIEW
-from viewkeeper.catalog.state import Relation
-from viewkeeper.errors import InternalError
+from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView
 from viewkeeper.maintain.differentiate import Differentiate
 from viewkeeper.maintain.fixpoint import Fixpoint
 from viewkeeper.maintain.fold import Fold
@@ -17,10 +15,7 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def strategy_of(relation: Relation) -> Strategy:
+def strategy_of(relation: Derived) -> Strategy:
     """The strategy that maintains a view or auxiliary relation incrementally."""
-    if relation.definition is None:
-        raise InternalError(f"{relation.name} is a table: nothing maintains it")
-    stored = relation.kind != VIEW
-    name = strategy_name(relation.definition.maintained, stored=stored, auxiliary=relation.kind == AUXILIARY)
-    return STRATEGIES[name]
+    stored, auxiliary = not isinstance(relation, VirtualView), isinstance(relation, Auxiliary)
+    return STRATEGIES[strategy_name(relation.definition.maintained, stored=stored, auxiliary=auxiliary)]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.maintain.redefining import Compared
@@ -24,7 +24,7 @@ class Task:
     """A stored relation, its expression, and the inputs of it that have changed. `how`: under which new definition."""
 
     tx: Situation
-    relation: Relation
+    relation: Derived
     node: n.Node
     changed: Collection[str]
     reader: StateReader
@@ -64,7 +64,7 @@ class Strategy(Protocol):
     def bring_up(self, task: Task, choice: Choice) -> Choice:
         """Joins δ of the relation to the transaction; gives the choice with what was noticed on the way."""
 
-    def computed(self, relation: Relation, node: Any, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
         """The expressions that are computed when one input changes, for planning; none if nothing changes."""
 
     def formula(self, node: Any, key: str) -> tuple[str, list[str]]:

@@ -20,7 +20,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.laws import once
 from viewkeeper.engine.bags import grouped_sums
 from viewkeeper.engine.connect_columns import listed, parsed
@@ -178,7 +178,7 @@ class TopK:
         again = f"{moved.reread} top-k buffer{'s' if moved.reread != 1 else ''} ran short and were read again"
         return replace(choice, note=again if moved.reread else "")
 
-    def computed(self, relation: Relation, node: n.Top, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
         """The touched partitions as stored. Buffers that run short are read again, which is not foreseen."""
         return picked_by(relation, node, node.partition, key, ())
 

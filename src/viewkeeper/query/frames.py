@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from viewkeeper.algebra.schema import WEIGHT, Column
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.fallible_queries import may_raise
-from viewkeeper.catalog.definition import VIEW
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Derived, Relation, VirtualView
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
@@ -128,7 +128,7 @@ def select_frame_at(store: Store, state: State, epoch: int, query: str, whole: s
 def read_in(tx: OpenTransaction, name: str, place: Place | None) -> Scan | Frame:
     """A relation as a transaction sees it: what to read of a stored one, the rows of a virtual view."""
     relation = tx.relation(name, place)
-    if relation.kind == VIEW or relation.id in stale(tx):
+    if isinstance(relation, VirtualView) or (isinstance(relation, Derived) and relation.id in stale(tx)):
         return virtual_frame_in(tx, relation)
     return tx.scan(relation)
 
@@ -136,8 +136,7 @@ def read_in(tx: OpenTransaction, name: str, place: Place | None) -> Scan | Frame
 def read_at(tables: TablesAt, name: str, place: Place | None) -> Scan | Frame:
     """A relation at an epoch, under the definition it had then."""
     relation = tables.relation(name, place)
-    definition = relation.definition_at(tables.epoch)
-    if definition is not None and definition.kind == VIEW:
+    if isinstance(relation, VirtualView):
         return virtual_frame(tables.store, tables.state, relation, tables.epoch)
     return pick(Source(relation.schema, relation.files_at(tables.epoch), tables.epoch))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from viewkeeper.advice.named_relations import Kept, Known, Unkept
 from viewkeeper.algebra.schema import Key
 from viewkeeper.analysis.dependencies import keys_of
-from viewkeeper.catalog.definition import AUXILIARY, TABLE, VIEW
+from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.maintain.declared_keys import declared_keys
 from viewkeeper.query.programs import DATALOG
@@ -19,12 +19,13 @@ def known_relations(state: State) -> Known:
 
     declared = declared_keys(state.relations.get)
     for relation in state.alive():
-        definition = relation.definition
-        if relation.kind == AUXILIARY:
+        if isinstance(relation, Auxiliary):
             continue
-        if relation.kind == TABLE or definition is None:
+        if not isinstance(relation, Derived):
             known.add(Kept(relation.name, relation.schema, is_view=False))
-        elif relation.kind == VIEW and definition.language != DATALOG:
+            continue
+        definition = relation.definition
+        if isinstance(relation, VirtualView) and definition.language != DATALOG:
             known.add(Unkept(relation.name, definition.sql, definition.sql, definition.names))
         else:
             keys = keys_of(definition.as_written, definition.names, declared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewkeeper.catalog.definition import VIEW
+from viewkeeper.catalog.relations import VirtualView
 from viewkeeper.maintain.propagation import propagate
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction
@@ -11,7 +11,7 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 def preview(tx: OpenTransaction) -> dict[str, Change]:
     """The net change of every table and view that the transaction reaches, virtual ones included."""
     before = set(tx.watched)
-    tx.watched |= {relation.id for relation in tx.alive() if relation.kind == VIEW and relation.id not in tx.created}
+    tx.watched |= {r.id for r in tx.alive() if isinstance(r, VirtualView) and r.id not in tx.created}
     try:
         propagate(tx)
         found = tx.changes()

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.catalog.definition import MATERIALIZED
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Derived, MaterializedView
 from viewkeeper.datalog.normal import NormalRule, normalise
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.program_tree import Atom, Clause
@@ -40,13 +39,13 @@ def _clauses(text: str) -> tuple[Clause, ...]:
 
 def clauses_of(tx: OpenTransaction) -> dict[str, tuple[Clause, ...]]:
     """The rules of every Datalog relation that a transaction sees, each with one head."""
-    there = [r for r in tx.alive() if r.definition is not None and r.definition.language == DATALOG]
-    return {r.name: _clauses(r.definition.sql) for r in there if r.definition is not None}
+    there = [r for r in tx.alive() if isinstance(r, Derived) and r.definition.language == DATALOG]
+    return {r.name: _clauses(r.definition.sql) for r in there}
 
 
 def strata_of(tx: OpenTransaction, clauses: Iterable[Iterable[Clause]]) -> tuple[Stratum, ...]:
     """The strata of some rules. What is stored as one recursion stays one, so that it follows a change of its rules."""
-    there = (r.definition for r in tx.alive() if r.kind == MATERIALIZED and r.definition is not None)
+    there = (r.definition for r in tx.alive() if isinstance(r, MaterializedView))
     nodes = [definition.as_written for definition in there if definition.language == DATALOG]
     stored = {tuple(p.name for p in node.predicates) for node in nodes if isinstance(node, n.Fixpoint)}
     return stratify_like(normal(clauses), sorted(stored))
@@ -57,10 +56,9 @@ def normal(clauses: Iterable[Iterable[Clause]]) -> list[NormalRule]:
     return [rule for listed in clauses for clause in listed for rule in normalise(clause)]
 
 
-def made_again(tx: OpenTransaction, relation: Relation) -> Made:
+def made_again(tx: OpenTransaction, relation: Derived) -> Made:
     """The query of a view, read again because something that it reads was defined anew."""
     definition = relation.definition
-    assert definition is not None
     if definition.language != DATALOG:
         return define(tx, definition.sql, definition.sql, definition.names, relation.name)
     stratum = next(s for s in strata_of(tx, clauses_of(tx).values()) if relation.name in s.relations)

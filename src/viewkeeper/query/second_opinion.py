@@ -10,7 +10,8 @@ import re
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.types import quote
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Derived
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.canonical_frames import canonical_frame
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Engine, Frame, open_engine
@@ -47,12 +48,11 @@ def other_engine(own: Engine, choice: str) -> Engine:
     return engine
 
 
-def computed(store: Store, state: State, relation: Relation, epoch: int, *, foreign: bool) -> tuple[Frame, str]:
+def computed(store: Store, state: State, relation: Derived, epoch: int, *, foreign: bool) -> tuple[Frame, str]:
     """The rows of a view's query in canonical form, and what was computed: its text or its algebra.
 
     `foreign`: as a second opinion, by its text where that can be.
     """
-    assert relation.definition is not None
     node = relation.definition.as_written
     if foreign and store.engine.kind == "spark" and relation.definition.language == "sql" and _has_one_answer(relation):
         frame = _as_written(store, state, relation, epoch)
@@ -64,18 +64,16 @@ def computed(store: Store, state: State, relation: Relation, epoch: int, *, fore
     return canonical_frame(store.engine, frame, relation.schema), ALGEBRA
 
 
-def _has_one_answer(relation: Relation) -> bool:
+def _has_one_answer(relation: Derived) -> bool:
     """Whether the text leaves nothing open: which of equal rows a LIMIT or a window counts first."""
-    assert relation.definition is not None
     parts = relation.definition.as_written.walk()
     return not any(isinstance(part, (n.Top, n.Window)) for part in parts) and not _ANY_ORDER.search(
         relation.definition.sql
     )
 
 
-def _as_written(store: Store, state: State, relation: Relation, epoch: int) -> Frame | None:
+def _as_written(store: Store, state: State, relation: Derived, epoch: int) -> Frame | None:
     """The user's text over the stored rows, in the view's types; None if the engine cannot run it."""
-    assert relation.definition is not None
     tables = TablesAt(store, state, epoch)
     text, schema = relation.definition.sql, relation.schema
     try:

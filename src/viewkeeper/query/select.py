@@ -16,9 +16,9 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
-from viewkeeper.catalog.definition import VIEW
 from viewkeeper.catalog.name_errors import no_such_table
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Relation, VirtualView
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, Reader
@@ -72,7 +72,7 @@ class TablesIn:
             columns = self.tx.store.engine.columns(self.given[name])
             return Stored(name, name, Schema(tuple(Column(column, parse_type(kind)) for column, kind in columns)))
         relation = self.tx.relation(name, place)
-        if relation.kind == VIEW:
+        if isinstance(relation, VirtualView):
             return Virtual(relation.name, virtual_query(relation))
         return Stored(relation.id, relation.name, relation.schema)
 
@@ -146,8 +146,8 @@ class TablesAt:
     def find(self, name: str, place: Place) -> Stored | Virtual:
         """The relation of a name."""
         relation = self.relation(name, place)
-        definition = relation.definition_at(self.epoch)
-        if definition is not None and definition.kind == VIEW:
+        if isinstance(relation, VirtualView):
+            definition = relation.definition_at(self.epoch)
             return Virtual(relation.name, Query(definition.as_written, definition.names))
         return Stored(relation.id, relation.name, relation.schema)
 

@@ -16,7 +16,8 @@ from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.catalog.name_errors import no_such_table
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Derived, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Frame
@@ -128,19 +129,18 @@ def verify(store: Store, state: State, names: Sequence[str], engine: str | None 
         relation = state.find(name)
         if relation is None:
             raise no_such_table(name, state.names(), None, "view")
-        checked.append(_check(store, other, state, relation))
+        checked.append(_check(store, other, state, as_derived(relation)))
     return Certificate(tuple(checked))
 
 
-def _check(store: Store, other: Store | None, state: State, relation: Relation) -> Checked:
+def _check(store: Store, other: Store | None, state: State, relation: Derived) -> Checked:
     """`store` gives the checksum, so that it does not depend on who recomputes; all else is done by the other one."""
-    assert relation.definition is not None
     by = other or store
     epoch = relation.definition.refreshed if relation.definition.is_demand else state.epoch
     schema = relation.schema
     fresh, how = computed(by, state, relation, epoch, foreign=other is not None)
     done = partial(Checked, engine=by.engine.kind, computed=how, second=other is not None)
-    if relation.kind == "view":  # nothing is stored: what it is, is what the own engine says of its query
+    if isinstance(relation, VirtualView):  # nothing is stored: what it is, is what the own engine says of its query
         if other is None:
             return done(relation.name, epoch, *_sum_up(store, _once(fresh, schema), schema))
         told = _once(computed(store, state, relation, epoch, foreign=False)[0], schema)
@@ -160,9 +160,8 @@ def _once(frame: Frame, schema: Schema) -> Frame:
     return frame.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}"))
 
 
-def _stored(store: Store, state: State, relation: Relation) -> Frame:
+def _stored(store: Store, state: State, relation: Derived) -> Frame:
     """The rows of a view as they are stored."""
-    assert relation.definition is not None
     schema, outputs = relation.schema, relation.definition.as_written.outputs
     newest = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
     kept = newest.scan(n.Scan(relation.id, relation.name, outputs, n.NEW, tuple(schema.names)), None)

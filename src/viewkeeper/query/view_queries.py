@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewkeeper.algebra.schema import Column, make_schema
-from viewkeeper.catalog.definition import VIEW
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation, VirtualView
 from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import Place, SqlError
 from viewkeeper.query.virtual_views import virtual_query
@@ -27,7 +26,7 @@ class Names:
         """The relation of a name."""
         relation = self.tx.relation(name, place)
         self.used[relation.id] = relation
-        if relation.kind == VIEW:
+        if isinstance(relation, VirtualView):
             return Virtual(relation.name, virtual_query(relation))
         return Stored(relation.id, relation.name, relation.schema)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers, column
-from viewkeeper.catalog.definition import MATERIALIZED, Definition
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.relations import Derived, MaterializedView, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
@@ -21,16 +22,14 @@ from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read, changed_epochs
 
 
-def virtual_query(relation: Relation) -> Query:
+def virtual_query(relation: Derived) -> Query:
     """The query of a view, as it was read when the view was made."""
-    assert relation.definition is not None
     return Query(relation.definition.as_written, relation.definition.names)
 
 
-def virtual_frame(store: Store, state: State, relation: Relation, epoch: int) -> Frame:
+def virtual_frame(store: Store, state: State, relation: VirtualView, epoch: int) -> Frame:
     """The rows of a view that stores nothing, at an epoch."""
     definition = relation.definition_at(epoch)
-    assert definition is not None
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
     node = definition.maintained if _kept_beside(state, definition, epoch) else definition.as_written
     return named_frame(store, Query(node, definition.names), reader)
@@ -48,10 +47,10 @@ def stale(tx: OpenTransaction) -> set[str]:
     if not changed and not tx.unfilled and not tx.redefined:
         return set()
     reached = [relation for level in affected(tx, {*changed, *tx.unfilled, *tx.redefined}) for relation in level]
-    return {relation.id for relation in reached if relation.kind == MATERIALIZED}
+    return {relation.id for relation in reached if isinstance(relation, MaterializedView)}
 
 
-def virtual_frame_in(tx: OpenTransaction, relation: Relation) -> Frame:
+def virtual_frame_in(tx: OpenTransaction, relation: Derived) -> Frame:
     """The rows of a view as a transaction sees them, computed from what it sees of the tables."""
     return named_frame(tx.store, seen_query(tx, virtual_query(relation)), StateReader.of(tx))
 
@@ -71,7 +70,7 @@ def _as_seen(node: n.Node, tx: OpenTransaction, behind: set[str], numbers: Numbe
     def turn(part: n.Node) -> n.Node:
         if not isinstance(part, n.Scan) or part.relation not in behind:
             return part
-        query = virtual_query(tx.by_id(part.relation))
+        query = virtual_query(as_derived(tx.by_id(part.relation)))
         inside, _ = n.fresh(query.node, numbers)
         by_name = dict(zip([name.lower() for name in query.names], inside.outputs, strict=True))
         columns = tuple(
@@ -88,7 +87,7 @@ def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
     return lowered.frame.select(*listed(*lowered.columns)).toDF(*query.names)
 
 
-def virtual_changes(store: Store, held: Held, relation: Relation, since: int) -> Iterator[tuple[int, Change]]:
+def virtual_changes(store: Store, held: Held, relation: VirtualView, since: int) -> Iterator[tuple[int, Change]]:
     """The net changes of a view that stores nothing, epoch by epoch, from the states of what it reads.
 
     The first is what it shows when it is made; where its definition was replaced, the difference of the two.
@@ -96,17 +95,15 @@ def virtual_changes(store: Store, held: Held, relation: Relation, since: int) ->
     state = held.state
     epochs = {relation.created, *(until for until, _ in relation.former)}
     for definition in [relation.definition, *(old for _, old in relation.former)]:
-        assert definition is not None
         for scan in n.scans(definition.as_written):
             epochs.update(changed_epochs(store, state.relations[scan.relation], since))
     for epoch in sorted(number for number in epochs if number > since and number >= relation.created):
         reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
         now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
-        assert now is not None
         node = now.as_written
         if epoch == relation.created:
             rows = net_difference(store, relation, node, None, reader)
-        elif now is not before and before is not None:
+        elif now is not before:
             rows = net_difference(store, relation, node, before.as_written, reader)
         else:
             node = now.maintained if _kept_beside(state, now, epoch - 1) else node

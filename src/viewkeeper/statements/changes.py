@@ -12,9 +12,8 @@ from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.analysis.ranges import ranges_of
-from viewkeeper.catalog.definition import TABLE
 from viewkeeper.catalog.name_errors import already_exists, wrong_kind
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation, Table
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Frame
@@ -90,10 +89,10 @@ def _table(tx: OpenTransaction, name: str, whole: str) -> Relation:
 
 def _create(tx: OpenTransaction, statement: sql.CreateTable, whole: str) -> int | None:
     there = tx.find(statement.name)
-    if statement.if_not_exists and there is not None and there.kind == TABLE:
+    if statement.if_not_exists and isinstance(there, Table):
         return None
     if there is not None:
-        raise already_exists(there, statement.name, TABLE)
+        raise already_exists(there, statement.name, Table)
     if statement.schema is not None:
         tx.create(statement.name, resolved(tx, statement.name, statement.schema, whole))
         return None
@@ -113,7 +112,7 @@ def _drop(tx: OpenTransaction, statement: sql.DropTable, whole: str) -> None:
         return
     place = place_of_name(statement.name, whole)
     relation = tx.relation(statement.name, place)
-    if relation.kind != TABLE:
+    if not isinstance(relation, Table):
         raise wrong_kind(relation, "DROP", place)
     check_not_referenced(tx, relation, whole)
     if tx.dependents(relation.id):
@@ -245,4 +244,4 @@ def _replace(tx: OpenTransaction, relation: Relation, frame: Frame, names: list[
 
 def _with_weight(relation: Relation) -> Relation:
     columns = (*relation.schema.columns, Column("_vk_w", parse_type("bigint")))
-    return Relation(relation.id, relation.name, Schema(columns), relation.created)
+    return Table(relation.id, relation.name, Schema(columns), relation.created)

@@ -10,9 +10,9 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.serial import to_json
-from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
+from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.name_errors import already_exists
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Auxiliary, Derived, MaterializedView, Relation, Table, VirtualView, as_derived
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.program_tree import Clause
 from viewkeeper.datalog.safety import Checked, check
@@ -32,7 +32,7 @@ from viewkeeper.transaction.trial import try_definitions
 def run_program(tx: OpenTransaction, text: str) -> list[str]:
     """Takes in a program or changes of rules; remarks for the user."""
     program = parse(text)
-    outside = {r.name: r.schema for r in tx.alive() if r.kind != AUXILIARY}
+    outside = {r.name: r.schema for r in tx.alive() if not isinstance(r, Auxiliary)}
     checked = check(program, outside, tx.store.known_functions())
     with tx.defining():
         _declare_tables(tx, checked)
@@ -56,7 +56,7 @@ def _declare_tables(tx: OpenTransaction, checked: Checked) -> None:
     for name in checked.schemas:
         there = tx.find(name)
         if there is not None and name not in checked.inputs:
-            raise already_exists(there, name, MATERIALIZED if name in checked.outputs else VIEW)
+            raise already_exists(there, name, MaterializedView if name in checked.outputs else VirtualView)
 
 
 def _check_same(there: Relation, schema: Schema, checked: Checked) -> None:
@@ -94,7 +94,7 @@ class _Changes:
             name = head.relation
             relation = self.tx.find(name)
             one = replace(clause, sign="", heads=(head,))
-            if relation is not None and relation.kind == TABLE:
+            if isinstance(relation, Table):
                 if clause.body is not None:
                     raise DatalogError(
                         f"{relation.name} is a table, so it cannot have rules",
@@ -168,7 +168,7 @@ class _Changes:
                     self._create(name, one)
                 else:
                     made[name] = one
-                if self._kind(name) == VIEW:
+                if self._kind(name) is VirtualView:
                     program.coming[name] = Query(one.node, one.names)
         for name in self.after:
             if not self.after[name]:
@@ -184,15 +184,15 @@ class _Changes:
                 found |= set(stratum.relations)
         return found
 
-    def _kind(self, name: str) -> str:
+    def _kind(self, name: str) -> type[Relation]:
         relation = self.tx.find(name)
         if relation is not None:
-            return relation.kind
-        return MATERIALIZED if name in self.checked.outputs else VIEW
+            return type(relation)
+        return MaterializedView if name in self.checked.outputs else VirtualView
 
     def _create(self, name: str, made: Made) -> None:
         definition = Definition(
-            self._kind(name),
+            self._kind(name).kind,
             _text(self.after[name]),
             made.names,
             to_json(made.node),
@@ -203,26 +203,24 @@ class _Changes:
         create_made(self.tx, name, definition, made)
 
     def _redefine(self, made: dict[str, Made], every: Mapping[str, Sequence[Clause]]) -> None:
-        relations = {name: self.tx.relation(name) for name in made}
+        relations = {name: as_derived(self.tx.relation(name)) for name in made}
         for name, relation in relations.items():
-            assert relation.definition is not None
             one, text = made[name], _text(every[name])
             definition = replace(relation.definition, sql=text, query=to_json(one.node), uses=one.uses)
-            if isinstance(one.node, n.Fixpoint) and not any(r.kind == VIEW for r in relations.values()):
+            if isinstance(one.node, n.Fixpoint) and not any(isinstance(r, VirtualView) for r in relations.values()):
                 self._note_former(relation, one.node)
             redefine(self.tx, relation, definition, one, [other.id for other in relations.values()])
         for relation in relations.values():
-            if relation.kind == VIEW:
+            if isinstance(relation, VirtualView):
                 reread(self.tx, relation.id)
 
-    def _note_former(self, relation: Relation, now: n.Fixpoint) -> None:
+    def _note_former(self, relation: Derived, now: n.Fixpoint) -> None:
         """A relation that was not recursive and is: what it was before, written like a recursion, to be followed."""
-        assert relation.definition is not None
         alone = [predicate.name for predicate in now.predicates] == [relation.name]
         was_recursive = isinstance(relation.definition.as_written, n.Fixpoint)
         if not alone or was_recursive or relation.id in self.tx.defined or relation.id in self.tx.created:
             return
-        if any(definition.kind == VIEW for definition in self.tx.defined.values()):
+        if any(not definition.is_stored for definition in self.tx.defined.values()):
             return  # the rules from before would be read with virtual relations as they are now
         rules = tuple(normal([self.there[relation.name]]))
         if not rules:

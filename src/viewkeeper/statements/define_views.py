@@ -12,9 +12,11 @@ from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import fingerprint, to_json
 from viewkeeper.algebra.types import spelled
-from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, TABLE, VIEW, Definition
+from viewkeeper.catalog.definition import AUXILIARY, Definition
+from viewkeeper.catalog.graph import depending, reading
 from viewkeeper.catalog.name_errors import already_exists, wrong_kind
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Auxiliary, Derived, MaterializedView, Relation, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.errors import NotMaintainable, Place, SqlError
 from viewkeeper.maintain.declared_keys import declared_keys, foreign_keys
@@ -49,18 +51,18 @@ UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
 def create_view(tx: OpenTransaction, statement: sql.CreateView, whole: str) -> None:
     """CREATE [OR REPLACE] [MATERIALIZED] VIEW."""
     there = tx.find(statement.name)
-    kind = MATERIALIZED if statement.materialized else VIEW
+    kind = MaterializedView if statement.materialized else VirtualView
     if there is not None:
-        if statement.if_not_exists and there.kind == kind:
+        if statement.if_not_exists and isinstance(there, kind):
             return
         if not statement.or_replace:
             raise already_exists(there, statement.name, kind)
-        if there.kind != kind:
+        if not isinstance(there, kind):
             raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
     _check_functions(tx, statement.query, whole)
     made = define(tx, statement.query, whole, statement.columns, statement.name)
     definition = Definition(
-        kind,
+        kind.kind,
         statement.query,
         made.names,
         to_json(made.node),
@@ -75,7 +77,7 @@ def create_view(tx: OpenTransaction, statement: sql.CreateView, whole: str) -> N
     _check_options(statement.name, definition, made.node, whole)
     with tx.defining():
         if there is not None:
-            _replace(tx, there, definition, made, whole)
+            _replace(tx, as_derived(there), definition, made, whole)
         else:
             create_made(tx, statement.name, definition, made)
         _try(tx, statement.name, whole)
@@ -95,7 +97,7 @@ def _check_functions(tx: OpenTransaction, text: str, whole: str) -> None:
 def _check_options(name: str, definition: Definition, node: n.Node, whole: str) -> None:
     """Refuses what a view is asked to be and its query does not allow."""
     place = place_of_name(name, whole)
-    alone = definition.kind == MATERIALIZED and definition.auxiliary is False
+    alone = definition.is_stored and definition.auxiliary is False
     for call in _unsteady(node) if alone and definition.refresh != "full" else ():
         raise NotMaintainable(
             f"{name} cannot be kept without an auxiliary relation: {call.function} rounds by the order of the rows, "
@@ -103,7 +105,7 @@ def _check_options(name: str, definition: Definition, node: n.Node, whole: str) 
             place=place,
             hint="leave out auxiliary = false, or write refresh = 'full'",
         )
-    if definition.kind == VIEW or definition.refresh != "incremental":
+    if not definition.is_stored or definition.refresh != "incremental":
         return
     for reason, instead in [*unbound(node), *(_unbound_alone(node) if alone else ())]:
         raise NotMaintainable(
@@ -131,23 +133,19 @@ def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
             yield "EXISTS without an equality and with auxiliary = false reads all rows", "leave that out"
 
 
-def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Made) -> Relation:
+def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Made) -> None:
     """Makes a view; one that is stored is filled when the transaction commits."""
     relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
     tx.untried.add(relation.id)
-    return relation if definition.kind == VIEW else _stored(tx, relation)
-
-
-def _stored(tx: OpenTransaction, relation: Relation) -> Relation:
-    tx.unfilled.add(relation.id)
-    return relation
+    if definition.is_stored:
+        tx.unfilled.add(relation.id)
 
 
 def _laid_out(
     tx: OpenTransaction,
     definition: Definition,
     node: n.Node,
-    former: Relation | None = None,
+    former: Derived | None = None,
     others: Collection[str] = (),
 ) -> Definition:
     """The definition with its query over auxiliary relations; those that are not there yet are made.
@@ -158,22 +156,21 @@ def _laid_out(
     if not keeps_more(definition):
         # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
         alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
-        return replace(definition, stored=None if definition.kind == VIEW else to_json(alone), hidden=())
+        return replace(definition, stored=to_json(alone) if definition.is_stored else None, hidden=())
     there = {**tx.state.relations, **tx.created}
     node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
     parts = split(node, _new_id, _sorted_by(there.get))
-    behind = former is not None and former.definition is not None and former.definition.is_demand
-    free = [] if former is None or definition.is_demand or behind else _free(tx, former, others)
+    free = [] if former is None or definition.is_demand or former.definition.is_demand else _free(tx, former, others)
     hidden = _auxiliaries(tx, parts, definition.on, free)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
 
 
-def _free(tx: OpenTransaction, former: Relation, others: Collection[str]) -> list[Relation]:
+def _free(tx: OpenTransaction, former: Derived, others: Collection[str]) -> list[Derived]:
     """The auxiliary relations of a view that may be given another definition with it."""
-    assert former.definition is not None
     mine = {former.id, *others}
-    kept = [tx.by_id(key) for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
-    return [r for r in kept if {user.id for user in tx.dependents(r.id) if user.kind != AUXILIARY} <= mine]
+    there = [key for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
+    kept = [as_derived(tx.by_id(key)) for key in there]
+    return [r for r in kept if {user.id for user in tx.dependents(r.id) if not isinstance(user, Auxiliary)} <= mine]
 
 
 def _new_id() -> str:
@@ -182,7 +179,7 @@ def _new_id() -> str:
 
 def keeps_more(definition: Definition) -> bool:
     """Whether anything is kept beside a view; one that is always computed anew has no use for it."""
-    wanted = definition.kind != VIEW if definition.auxiliary is None else definition.auxiliary
+    wanted = definition.is_stored if definition.auxiliary is None else definition.auxiliary
     return wanted and definition.refresh != "full"
 
 
@@ -213,14 +210,14 @@ def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan]
     return first_column
 
 
-def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Relation]) -> dict[str, str]:
+def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]) -> dict[str, str]:
     """Makes the auxiliary relations of a view, or finds equal ones; the planned id and the real one of each.
 
     Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh. `free` ones
     are given the place of one that is like them.
     """
-    shared = [r for r in tx.alive() if r.kind == AUXILIARY and r.definition is not None and not r.definition.is_demand]
-    there = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
+    shared = [r for r in tx.alive() if isinstance(r, Auxiliary) and not r.definition.is_demand]
+    there: dict[str, Derived] = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
     ids: dict[str, str] = {}
     for part in parts.auxiliaries:
         key = part.scan.relation
@@ -238,26 +235,26 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Relation
             definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(_renamed(node, ids)), uses=uses)
             tx.defined[again.id] = definition
             tx.redefined.add(again.id)
-            there[print_] = tx.by_id(again.id)
+            there[print_] = as_derived(tx.by_id(again.id))
             continue
         definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
-        relation = Relation(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
+        relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
-        _stored(tx, relation)
+        tx.unfilled.add(key)
         there[print_] = relation
         ids[key] = key
     return ids
 
 
 def _again(
-    tx: OpenTransaction, free: Sequence[Relation], node: n.Node, schema: Schema, ids: dict[str, str]
-) -> Relation | None:
+    tx: OpenTransaction, free: Sequence[Derived], node: n.Node, schema: Schema, ids: dict[str, str]
+) -> Derived | None:
     """An auxiliary relation that can follow the change from what it holds to an expression.
 
     If those of a recursion can, their ids are noted: all of them refer to each other.
     """
     for relation in free:
-        former = tx.state.relations[relation.id]
+        former = as_derived(tx.state.relations[relation.id])
         if former.schema != schema:
             continue
         before = maintained_node(former)
@@ -282,11 +279,10 @@ def alter_view(tx: OpenTransaction, statement: sql.AlterView, whole: str) -> Non
     """ALTER [MATERIALIZED] VIEW name AS query."""
     place = place_of_name(statement.name, whole)
     relation = _view(tx, statement.name, place, "ALTER")
-    if statement.materialized and relation.kind != MATERIALIZED:
+    if statement.materialized and not isinstance(relation, MaterializedView):
         raise wrong_kind(relation, "ALTER", place)
-    assert relation.definition is not None
     _check_functions(tx, statement.query, whole)
-    if relation.kind == VIEW and (given := [name for name, _ in statement.options if name != "auxiliary"]):
+    if isinstance(relation, VirtualView) and (given := [name for name, _ in statement.options if name != "auxiliary"]):
         raise does_not_apply(given[0], place)
     made = define(tx, statement.query, whole, None, statement.name)
     definition = replace(
@@ -304,9 +300,9 @@ def alter_view(tx: OpenTransaction, statement: sql.AlterView, whole: str) -> Non
         _try(tx, statement.name, whole)
 
 
-def _replace(tx: OpenTransaction, relation: Relation, definition: Definition, made: Made, whole: str) -> None:
+def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, made: Made, whole: str) -> None:
     """Gives a view another query. With the same columns it stays the same relation; its feed gets the difference."""
-    if _reaches(tx, made.uses, relation.id):
+    if reading(tx.alive()).reads_itself(relation.id, made.uses):
         raise SqlError(
             f"{relation.name} would read itself", place=place_of_name(relation.name, whole), hint="use other relations"
         )
@@ -322,16 +318,16 @@ def _replace(tx: OpenTransaction, relation: Relation, definition: Definition, ma
         )
     if same:
         redefine(tx, relation, definition, made)
-        if definition.kind == VIEW:
+        if not definition.is_stored:
             reread(tx, relation.id)
     else:
         tx.drop(relation)
         create_made(tx, relation.name, definition, made)
-        _drop_unused(tx, _hidden(relation))
+        _drop_unused(tx, relation.definition.hidden)
 
 
 def redefine(
-    tx: OpenTransaction, relation: Relation, definition: Definition, made: Made, others: Collection[str] = ()
+    tx: OpenTransaction, relation: Derived, definition: Definition, made: Made, others: Collection[str] = ()
 ) -> None:
     """Gives a view another definition with the same columns; what reads it is not looked at.
 
@@ -340,12 +336,12 @@ def redefine(
     """
     definition = replace(definition, suspended=0)
     tx.suspended.discard(relation.id)
-    if _reaches(tx, made.uses, relation.id):
+    if reading(tx.alive()).reads_itself(relation.id, made.uses):
         raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
-    before = _hidden(relation)
+    before = relation.definition.hidden
     tx.defined[relation.id] = _laid_out(tx, definition, made.node, relation, others)
     tx.untried.add(relation.id)
-    if definition.kind != VIEW:
+    if definition.is_stored:
         _brought_along(tx, relation.id)
     _drop_unused(tx, before)
 
@@ -353,35 +349,22 @@ def redefine(
 def _brought_along(tx: OpenTransaction, key: str) -> None:
     tx.redefined.discard(key)
     former = tx.state.relations.get(key)
-    behind = former is not None and former.definition is not None and former.definition.is_demand
-    new = former is None or behind or key in tx.unfilled
-    if not new and compared(tx, tx.by_id(key)).follows:
+    new = former is None or as_derived(former).definition.is_demand or key in tx.unfilled
+    if not new and compared(tx, as_derived(tx.by_id(key))).follows:
         tx.redefined.add(key)
     else:
-        _stored(tx, tx.by_id(key))
+        tx.unfilled.add(key)
 
 
 def reread(tx: OpenTransaction, key: str) -> None:
     """Views over a virtual view that was replaced are read again, under its new definition."""
     users = tx.dependents(key)
     for user in users:
-        assert user.definition is not None
         made = made_again(tx, user)
         definition = replace(user.definition, query=to_json(made.node), uses=made.uses)
         redefine(tx, user, definition, made, [other.id for other in users])
-        if definition.kind == VIEW:
+        if not definition.is_stored:
             reread(tx, user.id)
-
-
-def _reaches(tx: OpenTransaction, uses: tuple[str, ...], key: str) -> bool:
-    waiting = list(uses)
-    while waiting:
-        current = waiting.pop()
-        if current == key:
-            return True
-        definition = tx.by_id(current).definition
-        waiting += definition.uses if definition is not None else ()
-    return False
 
 
 # dropping -----------------------------------------------------------------------------------------
@@ -394,7 +377,7 @@ def drop_view(tx: OpenTransaction, statement: sql.DropView, whole: str) -> None:
         return
     place = place_of_name(statement.name, whole)
     relation = _view(tx, statement.name, place, "DROP")
-    if statement.materialized and relation.kind != MATERIALIZED:
+    if statement.materialized and not isinstance(relation, MaterializedView):
         raise wrong_kind(relation, "DROP", place)
     _drop(tx, relation, place, cascade=statement.cascade)
 
@@ -406,7 +389,8 @@ def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable, wh
 
 
 def _drop(tx: OpenTransaction, relation: Relation, place: Place | None, *, cascade: bool) -> None:
-    users = [user for user in _all_users(tx, relation.id) if user.kind != AUXILIARY]
+    above = depending(tx.alive()).all_dependents([relation.id])
+    users = [user for user in map(tx.by_id, above) if not isinstance(user, Auxiliary)]
     if users and not cascade:
         names = ", ".join(sorted(user.name for user in users))
         them = "it" if len(users) == 1 else "them"
@@ -417,25 +401,10 @@ def _drop(tx: OpenTransaction, relation: Relation, place: Place | None, *, casca
         )
     hidden: list[str] = []
     for gone in [*users, relation]:
-        hidden += _hidden(gone)
+        hidden += gone.definition.hidden if isinstance(gone, Derived) else ()
         tx.unfilled.discard(gone.id)
         tx.drop(gone)
     _drop_unused(tx, tuple(hidden))
-
-
-def _all_users(tx: OpenTransaction, key: str) -> list[Relation]:
-    found: dict[str, Relation] = {}
-    waiting = [key]
-    while waiting:
-        for user in tx.dependents(waiting.pop()):
-            if user.id not in found:
-                found[user.id] = user
-                waiting.append(user.id)
-    return list(found.values())
-
-
-def _hidden(relation: Relation) -> tuple[str, ...]:
-    return relation.definition.hidden if relation.definition is not None else ()
 
 
 def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
@@ -446,9 +415,9 @@ def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
             tx.drop(tx.by_id(key))
 
 
-def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Relation:
+def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Derived:
     relation = tx.relation(name, place)
-    if relation.kind == TABLE:
+    if not isinstance(relation, Derived):
         raise wrong_kind(relation, verb, place)
     return relation
 
@@ -458,10 +427,9 @@ def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Rel
 
 def would_save(state: State, relation: Relation) -> str | None:
     """What WITH (auxiliary = true) would save for a virtual view that has none, in one line; None if nothing."""
-    definition = relation.definition
-    if definition is None or definition.kind != VIEW or definition.hidden:
+    if not isinstance(relation, VirtualView) or relation.definition.hidden:
         return None
-    parts = split(definition.as_written, _new_id, _sorted_by(state.relations.get)).auxiliaries
+    parts = split(relation.definition.as_written, _new_id, _sorted_by(state.relations.get)).auxiliaries
     if not parts:
         return None
     scans = [scan for part in parts for scan in n.scans(part.node)]

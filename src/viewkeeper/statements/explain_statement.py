@@ -8,9 +8,9 @@ from viewkeeper.algebra.nodes import scans
 from viewkeeper.analysis.polarity import Kinds, polarities
 from viewkeeper.analysis.ranges import ranges_of
 from viewkeeper.analysis.relevance import filters_of
-from viewkeeper.catalog.definition import MATERIALIZED, VIEW
 from viewkeeper.catalog.name_errors import no_such_table
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.query.select import TablesAt, translated
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.table_references import find_references, parse_expression, parse_query, place_in, place_of_name
@@ -42,16 +42,16 @@ def explain_select(store: Store, select: sql.Select, whole: str) -> list[str]:
 
 
 def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
-    definition = relation.definition_at(epoch)
-    if definition is not None and definition.kind == VIEW:
+    if isinstance(relation, VirtualView):
         yield f"{relation.name}: a view, computed from"
-        for key in definition.uses:
+        for key in relation.definition_at(epoch).uses:
             for line in _read(state, state.relations[key], epoch):
                 yield f"  {line}"
         return
     files = relation.files_at(epoch)
     rows = sum(file.rows for file in files)
     late = ""
+    definition = relation.definition if isinstance(relation, Derived) else None
     if definition is not None and definition.is_demand and epoch == state.epoch:
         late = f", true as of epoch {definition.refreshed}{', suspended' if definition.suspended else ''}"
     size = f"{_count(rows, 'stored row')} in {_count(len(files), 'file')}"
@@ -68,13 +68,13 @@ def explain_change(tx: OpenTransaction, change: Change, whole: str) -> list[str]
     touched = _assigned(change, table)
     told = "its rows" if touched is None else f"only {', '.join(touched)} of its rows"
     lines = [f"{type(change).__name__.upper()} changes {table.name}: {told}"]
-    reads = {view.id: _reads(view) for view in tx.alive() if view.kind in (VIEW, MATERIALIZED)}
+    reads = {view.id: _reads(view) for view in tx.alive() if isinstance(view, VirtualView | MaterializedView)}
     reached: dict[str, str] = {table.id: ""}
     passed: dict[str, str] = {}
-    waiting = [table]
+    waiting: list[Relation] = [table]
     while waiting:
         below = waiting.pop(0)
-        for view in sorted(map(tx.by_id, reads), key=lambda relation: relation.name):
+        for view in sorted((as_derived(tx.by_id(key)) for key in reads), key=lambda relation: relation.name):
             columns = reads[view.id].get(below.id)
             if view.id in reached or columns is None:
                 continue
@@ -85,12 +85,12 @@ def explain_change(tx: OpenTransaction, change: Change, whole: str) -> list[str]
                 passed[view.id] = why
                 continue
             reached[view.id] = "" if below is table else f" through {below.name}"
-            if view.definition is not None and not view.definition.is_demand:
+            if not view.definition.is_demand:
                 waiting.append(view)
-    views = [(tx.by_id(key), through) for key, through in list(reached.items())[1:]]
+    views = [(as_derived(tx.by_id(key)), through) for key, through in list(reached.items())[1:]]
     kinds = _kinds([view for view, _ in views], table, change)
     for view, through in views:
-        only = _ONLY[kinds[view.id]] if view.definition is not None and not view.definition.is_demand else ""
+        only = _ONLY[kinds[view.id]] if not view.definition.is_demand else ""
         lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}{only}")
     lines += [f"  passes by {tx.by_id(key).name}, {why}" for key, why in passed.items() if key not in reached]
     return lines if len(lines) > 1 else [*lines, "  reaches no view"]
@@ -104,11 +104,11 @@ _ONLY = {
 }
 
 
-def _kinds(views: list[Relation], table: Relation, change: Change) -> dict[str, Kinds]:
+def _kinds(views: list[Derived], table: Relation, change: Change) -> dict[str, Kinds]:
     """The kinds of change that a statement can lead to in the views that it reaches."""
     made = {sql.Insert: Kinds.ADDITIONS, sql.Delete: Kinds.REMOVALS}.get(type(change), Kinds.BOTH)
     kinds = {table.id: made, **dict.fromkeys((view.id for view in views), Kinds.NONE)}
-    signs = {view.id: polarities(view.definition.as_written) for view in views if view.definition is not None}
+    signs = {view.id: polarities(view.definition.as_written) for view in views}
     for _ in views:  # each time, one view more on every way from the table is known
         for key, read in signs.items():
             for below, polarity in read.items():
@@ -123,9 +123,9 @@ def _assigned(change: Change, table: Relation) -> list[str] | None:
     return [table.schema.column(name, table.name).name for name, _ in change.assignments]
 
 
-def _ruled_out(view: Relation, change: Change, table: Relation, whole: str, touched: list[str] | None) -> str | None:
+def _ruled_out(view: Derived, change: Change, table: Relation, whole: str, touched: list[str] | None) -> str | None:
     """Why no row that a statement changes can be in a view: its WHERE contradicts the view's filter."""
-    if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None or view.definition is None:
+    if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None:
         return None
     said = ranges_of(parse_expression(change.where, whole), table.schema, change.alias)
     assigned = {name.lower() for name in touched or ()}
@@ -138,19 +138,17 @@ def _ruled_out(view: Relation, change: Change, table: Relation, whole: str, touc
     return f"whose filter on {', '.join(dict.fromkeys(columns))} contradicts the WHERE" if columns else None
 
 
-def _reads(view: Relation) -> dict[str, set[str]]:
+def _reads(view: Derived) -> dict[str, set[str]]:
     """The columns a view's query takes of each stored relation; virtual views in it are read through."""
-    assert view.definition is not None
     taken: dict[str, set[str]] = {}
     for scan in scans(view.definition.as_written):
         taken.setdefault(scan.relation, set()).update(name.lower() for name in scan.stored_names)
     return taken
 
 
-def _what_happens(view: Relation) -> str:
+def _what_happens(view: Derived) -> str:
     definition = view.definition
-    assert definition is not None
-    if definition.kind == VIEW:
+    if not definition.is_stored:
         return "a view that stores nothing"
     if definition.suspended:
         return f"a {view.kind_words} that is suspended: it takes it in at its next REFRESH"

@@ -10,8 +10,8 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import tree
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds, relevant_kinds
-from viewkeeper.catalog.definition import KIND_WORDS, VIEW
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Derived, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.maintain.declared_keys import declared_keys
 from viewkeeper.maintain.divergence import remark_on
@@ -51,8 +51,7 @@ class Part:
 def explain(store: Store, state: State, name: str, form: str) -> str:
     """How a view is kept, as text or JSON."""
     relation = state.find(name)
-    assert relation is not None
-    assert relation.definition is not None
+    assert isinstance(relation, Derived)
     definition = relation.definition
     query = definition.as_written
     body: dict[str, Any] = {
@@ -63,20 +62,20 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         "columns": {column.name: str(column.type) for column in relation.schema},
         "keys": [list(key) for key in keys_of(query, definition.names, declared_keys(state.relations.get))],
         "query": list(tree(query)),
-        "auxiliary": [_part(store, state, state.relations[key]).__dict__ for key in definition.hidden],
+        "auxiliary": [_part(store, state, as_derived(state.relations[key])).__dict__ for key in definition.hidden],
         "changes": _changes(store, state, relation),
         "cost": _recompute(state, query),
     }
     body["relevant"] = {
         kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
     }
-    if relation.kind != VIEW and keeps_more(definition):
+    if definition.is_stored and keeps_more(definition):
         body["by keys"] = needless(query, declared_keys(state.relations.get))
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
     if stale := stale_remarks(state, [relation], state.epoch):
         body["stale"] = stale
-    if relation.kind == VIEW and (rules := _rederived(store, state, query)):
+    if isinstance(relation, VirtualView) and (rules := _rederived(store, state, query)):
         body["maintenance rules"] = rules
     recursions = _strategies(state, relation)
     if recursions:
@@ -87,7 +86,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     saved = would_save(state, relation)
     if saved is not None:
         body["auxiliary = true"] = saved
-    return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(body)
+    return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(relation, body)
 
 
 def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]]:
@@ -99,28 +98,28 @@ def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]
     }
 
 
-def _in_common(state: State, relation: Relation) -> list[dict[str, Any]]:
+def _in_common(state: State, relation: Derived) -> list[dict[str, Any]]:
     """The joins that a stored view has in common with others: their changes are worked out once for all of them."""
-    own = {relation.id, *(relation.definition.hidden if relation.definition is not None else ())}
+    own = {relation.id, *relation.definition.hidden}
     there = state.alive()
-    kept = [r for r in there if r.definition is not None and r.kind != VIEW and not r.definition.is_demand]
-    kept = [r for r in kept if refresh_of(r, there) != "full"]
+    stored = [r for r in there if isinstance(r, Derived) and r.definition.is_stored and not r.definition.is_demand]
+    kept = [r for r in stored if refresh_of(r, there) != "full"]
     found = []
     for common in Sharing((r.id, maintained_node(r)) for r in kept).commons.values():
-        others = {known_as(state.alive(), state.relations[key]) for key in common.users - own}
+        others = {known_as(state.alive(), as_derived(state.relations[key])) for key in common.users - own}
         if common.users & own and others - {relation.name}:
             found.append({"join": str(common), "with": sorted(others - {relation.name})})
     return found
 
 
-def _part(store: Store, state: State, relation: Relation) -> Part:
+def _part(store: Store, state: State, relation: Derived) -> Part:
     node = maintained_node(relation)
     return Part(
         relation.name, rows_of(relation), len(relation.files), list(tree(node)), _changes(store, state, relation)
     )
 
 
-def _changes(store: Store, state: State, relation: Relation) -> dict[str, dict[str, Any]]:
+def _changes(store: Store, state: State, relation: Derived) -> dict[str, dict[str, Any]]:
     """Per relation that the expression reads: the symbolic change, what deriving it reads, and what it costs."""
     node = maintained_node(relation)
     strategy = strategy_of(relation)
@@ -154,14 +153,13 @@ def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]
     return found
 
 
-def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
+def _strategies(state: State, relation: Derived) -> list[dict[str, Any]]:
     """How the recursions of a view are kept: their rules, and the way in which what goes is worked out."""
-    assert relation.definition is not None
     found = []
     for key in (relation.id, *relation.definition.hidden):
-        stored = state.relations[key]
+        stored = as_derived(state.relations[key])
         node = maintained_node(stored)
-        if not isinstance(node, n.Fixpoint) or stored.kind == VIEW:
+        if not isinstance(node, n.Fixpoint) or isinstance(stored, VirtualView):
             continue
         body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
         if not node.bag:
@@ -174,7 +172,7 @@ def _strategies(state: State, relation: Relation) -> list[dict[str, Any]]:
     return found
 
 
-def _cost(store: Store, state: State, relation: Relation, key: str) -> dict[str, Any]:
+def _cost(store: Store, state: State, relation: Derived, key: str) -> dict[str, Any]:
     """Seconds expected by change, for some numbers of changed rows, and anew.
 
     "full from" is where `auto` turns to computing anew: None if it never does, or is not what decides.
@@ -189,7 +187,7 @@ def _cost(store: Store, state: State, relation: Relation, key: str) -> dict[str,
         return choose("auto", rows, stored_of(find, relation, {key: rows}), rates, lambda: followed_by(rows))
 
     by_rows = {f"{r}": by_change(stored_of(find, relation, {key: r}), followed_by(r), rates) for r in SHOWN}
-    refresh = None if relation.kind == VIEW else refresh_of(relation, state.alive())
+    refresh = None if isinstance(relation, VirtualView) else refresh_of(relation, state.alive())
     most = max(2 * rows_of(find(key)), SHOWN[-1])
     return {
         "by change": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},
@@ -205,9 +203,9 @@ def _recompute(state: State, query: n.Node) -> dict[str, Any]:
     return {"full": f"reads {sum(rows.values()):,} stored rows", "rows": rows}
 
 
-def _text(body: dict[str, Any]) -> str:
+def _text(relation: Derived, body: dict[str, Any]) -> str:
     options = ", ".join(f"{name} = {value}" for name, value in body["options"].items())
-    lines = [f"{body['view']}: {KIND_WORDS[body['kind']]}{f' ({options})' if options else ''}"]
+    lines = [f"{body['view']}: {relation.kind_words}{f' ({options})' if options else ''}"]
     if "true as of epoch" in body:
         lines.append(f"true as of epoch {body['true as of epoch']}")
     lines += body.get("stale", ())

@@ -15,7 +15,7 @@ from viewkeeper.algebra.cast import cast_table, conform
 from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.engine.bags import consolidated, grouped
 from viewkeeper.engine.canonical_frames import canonical_frame
 from viewkeeper.engine.connect_columns import listed, parsed

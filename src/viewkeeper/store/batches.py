@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
-from viewkeeper.catalog.state import DataFile
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import DICTIONARY_BYTES, PAGE_ROWS, Engine, Frame
 from viewkeeper.errors import StorageError

@@ -19,7 +19,9 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
-from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.relations import Relation
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.bags import grouped
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame

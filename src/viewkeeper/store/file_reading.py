@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import EPOCH, Schema
-from viewkeeper.catalog.state import DataFile
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.errors import StorageError
 from viewkeeper.log.checksums import checked_bytes, damaged_file
 from viewkeeper.log.storage import Storage

@@ -13,7 +13,7 @@ import pyarrow as pa
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
-from viewkeeper.catalog.state import DataFile
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame

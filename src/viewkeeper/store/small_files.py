@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.rows import consolidate, rows_among
 from viewkeeper.algebra.schema import EPOCH, Schema
-from viewkeeper.catalog.state import DataFile
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.store.scans import Scan

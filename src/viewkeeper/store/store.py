@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from viewkeeper.catalog.declared_functions import Function, calls, users_of
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.graph import reading
+from viewkeeper.catalog.relations import Derived, Relation
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.python_functions import load_function, sent_by_place
 from viewkeeper.errors import NotFound, ViewkeeperError
@@ -72,10 +74,12 @@ class Store(OpenLog):
 
     def bring_functions_of(self, relation: Relation) -> None:
         """Imports the functions that a view calls, through other views too."""
-        for key in relation.definition.uses if relation.definition is not None else ():
-            self.bring_functions_of(self.state.relations[key])
+        below = reading(self.state.alive()).all_read([relation.id])
+        views = [
+            each for each in (relation, *map(self.state.relations.__getitem__, below)) if isinstance(each, Derived)
+        ]
         for key in self.state.functions:
-            if relation.definition is not None and calls(relation.definition, key):
+            if any(calls(view.definition, key) for view in views):
                 self.bring_function(key)
 
     def _forget_functions(self) -> None:

@@ -19,8 +19,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from viewkeeper.catalog.definition import AUXILIARY
-from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.relations import Auxiliary, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, RuleLoop
 from viewkeeper.log.open_log import LOCK
@@ -133,7 +134,7 @@ def _report(tx: OpenTransaction, prepared: Prepared, seconds: float) -> dict[str
             )
     by_id = {done.relation.id: done for done in prepared.maintained}
     for done in prepared.maintained:
-        if done.relation.kind == AUXILIARY or done.relation.definition is None:
+        if isinstance(done.relation, Auxiliary):
             continue
         parts = [by_id[key] for key in done.relation.definition.hidden if key in by_id]
         rows = sum(file.rows for file in prepared.files.get(done.relation.id, ()))
@@ -190,7 +191,7 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
     files = prepared.files
     entry: dict[str, Any] = {"kind": "commit", "epoch": epoch}
     if tx.created:
-        entry["created"] = [_created(tx.by_id(key)) for key in tx.created]
+        entry["created"] = [tx.by_id(key).declaration() for key in tx.created]
     if tx.dropped:
         entry["dropped"] = sorted(tx.dropped)
     if files:
@@ -198,28 +199,17 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
         entry["files"] = {key: [file.to_json(schemas[key]) for file in added] for key, added in files.items()}
     defined = {key: body.to_json() for key, body in tx.defined.items() if key not in tx.created}
     refreshed = {key: until for key, until in tx.refreshed.items() if key not in tx.created}
-    decided = {d.relation.id: [d.strategy, d.reason] for d in prepared.maintained if d.relation.kind != AUXILIARY}
+    told = [done for done in prepared.maintained if not isinstance(done.relation, Auxiliary)]
+    decided = {done.relation.id: [done.strategy, done.reason] for done in told}
     if decided:
         entry["decisions"] = decided
     if defined:
         entry["defined"] = defined
     if refreshed:
         entry["refreshed"] = refreshed
-    suspended = {key: _refreshed(tx.by_id(key)) for key in tx.suspended}
+    suspended = {key: as_derived(tx.by_id(key)).definition.refreshed for key in tx.suspended}
     if suspended:
         entry["suspended"] = suspended
     if tx.functions:
         entry["functions"] = {key: function and function.to_json() for key, function in tx.functions.items()}
     return entry
-
-
-def _refreshed(relation: Relation) -> int:
-    assert relation.definition is not None
-    return relation.definition.refreshed
-
-
-def _created(relation: Relation) -> dict[str, Any]:
-    body: dict[str, Any] = {"id": relation.id, "name": relation.name, "schema": relation.schema.to_json()}
-    if relation.definition is not None:
-        body["definition"] = relation.definition.to_json()
-    return body

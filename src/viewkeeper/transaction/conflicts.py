@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import EPOCH
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import users_of
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.catalog.relations import Derived, Relation, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import SMALL
 from viewkeeper.errors import Conflict
 from viewkeeper.store.file_reading import read_files
@@ -38,9 +40,10 @@ def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) ->
             _still_there(tx, state, key)
             _check_views(tx, state, key)
     for key in tx.suspended:
-        if _bare(state.relations[key].definition) != _bare(tx.state.relations[key].definition):
+        if _bare(state.relations[key]) != _bare(tx.state.relations[key]):
             raise _conflict(f"another transaction has altered the view '{tx.state.relations[key].name}'")
-    for key in {used for made in tx.alive() if made.id in tx.created or made.id in tx.defined for used in _used(made)}:
+    made = [relation for relation in tx.alive() if relation.id in tx.created or relation.id in tx.defined]
+    for key in {used for relation in made if isinstance(relation, Derived) for used in relation.needs}:
         if key not in tx.created:
             _still_there(tx, state, key)
     for read in tx.reads:
@@ -67,10 +70,6 @@ def _still_there(tx: OpenTransaction, state: State, key: str) -> Relation:
     return current
 
 
-def _used(relation: Relation) -> tuple[str, ...]:
-    return () if relation.definition is None else (*relation.definition.uses, *relation.definition.hidden)
-
-
 def _check_views(tx: OpenTransaction, state: State, key: str) -> None:
     """Views over a changed relation must be those whose changes this transaction has worked out."""
     before, after = _views_over(tx.state, key), _views_over(state, key)
@@ -80,21 +79,14 @@ def _check_views(tx: OpenTransaction, state: State, key: str) -> None:
             raise _conflict(f"another transaction has created, replaced or dropped the view '{name}'")
 
 
-def _views_over(state: State, key: str) -> dict[str, Definition | None]:
+def _views_over(state: State, key: str) -> dict[str, Definition]:
     """The definitions of everything that reads a relation, through other views too, by id."""
-    found: dict[str, Definition | None] = {}
-    waiting = [key]
-    while waiting:
-        for relation in state.dependents(waiting.pop()):
-            if relation.id not in found and relation.definition is not None:
-                found[relation.id] = _bare(relation.definition)
-                waiting.append(relation.id)
-    return found
+    return {view: _bare(state.relations[view]) for view in state.depending.all_dependents([key])}
 
 
-def _bare(definition: Definition | None) -> Definition | None:
+def _bare(relation: Relation) -> Definition:
     """A definition without the epoch of the last refresh: that changes without any other definition."""
-    return None if definition is None else replace(definition, refreshed=0)
+    return replace(as_derived(relation).definition, refreshed=0)
 
 
 def _check_read(tx: OpenTransaction, state: State, read: Read) -> None:

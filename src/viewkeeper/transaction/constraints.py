@@ -17,7 +17,8 @@ from viewkeeper.algebra.rows import row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
-from viewkeeper.catalog.state import DataFile, Relation
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.errors import ConstraintViolation, TypeMismatch
 from viewkeeper.store.bounds import Keys

@@ -12,9 +12,8 @@ from typing import Any
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Equality, Numbers, conjunction, text
 from viewkeeper.algebra.schema import ForeignKey, Schema
-from viewkeeper.catalog.definition import TABLE
 from viewkeeper.catalog.name_errors import no_such_table
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation, Table
 from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch
 from viewkeeper.sql.table_references import place_of_name
 from viewkeeper.transaction.assertions import Assertion
@@ -37,7 +36,7 @@ def _resolved(tx: OpenTransaction, name: str, schema: Schema, key: ForeignKey, w
         there = tx.find(key.table)
         if there is None:
             raise no_such_table(key.table, tx.names(), place)
-        if there.kind != TABLE:
+        if not isinstance(there, Table):
             raise SqlError(f"{key} names a {there.kind_words}", place=place, hint="reference a table")
         called, parent = there.name, there.schema
     if not key.referenced and parent.primary_key is None:
@@ -71,7 +70,7 @@ def _resolved(tx: OpenTransaction, name: str, schema: Schema, key: ForeignKey, w
 
 def referring(tx: OpenTransaction, relation: Relation) -> list[Relation]:
     """The other tables whose foreign keys name a table."""
-    others = [other for other in tx.alive() if other.kind == TABLE and other.id != relation.id]
+    others = [other for other in tx.alive() if isinstance(other, Table) and other.id != relation.id]
     return [o for o in others if any(k.table.lower() == relation.name.lower() for k in o.schema.references)]
 
 
@@ -92,7 +91,7 @@ def assertions(tx: OpenTransaction) -> list[Assertion]:
     changed = tx.changed
     found = []
     for child in tx.alive():
-        for key in child.schema.references if child.kind == TABLE else ():
+        for key in child.schema.references if isinstance(child, Table) else ():
             parent = tx.find(key.table)
             assert parent is not None, "it cannot be dropped while it is referenced"
             if {child.id, parent.id} & changed:

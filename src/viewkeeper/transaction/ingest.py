@@ -15,7 +15,7 @@ from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import INTEGERS, Type, parse_type, quote
 from viewkeeper.algebra.values import rows_to_arrow
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.engine.canonical_frames import canonical_frame
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Engine, Frame

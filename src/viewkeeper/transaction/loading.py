@@ -14,7 +14,7 @@ import pyarrow as pa
 from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.engine.engine import SMALL, Frame
 from viewkeeper.engine.problems import UNREADABLE
 from viewkeeper.errors import StorageError

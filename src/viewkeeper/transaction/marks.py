@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from viewkeeper.algebra.rows import negated
-from viewkeeper.catalog.state import DataFile, Relation
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction, change_of_files
 

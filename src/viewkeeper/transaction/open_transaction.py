@@ -20,10 +20,13 @@ from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote, spelled
 from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import Function
-from viewkeeper.catalog.definition import AUXILIARY, TABLE, Definition
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.catalog.graph import depending, reading
 from viewkeeper.catalog.name_errors import already_exists, no_such_table
-from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table, as_derived, kind_of, new_relation
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import parsed
 from viewkeeper.engine.engine import SMALL, Frame
@@ -125,10 +128,12 @@ class OpenTransaction:
 
     def _now(self, relation: Relation) -> Relation:
         """The relation with the definition this transaction has given it."""
+        if not isinstance(relation, Derived):
+            return relation
         definition = self.defined.get(relation.id, relation.definition)
-        if relation.id in self.refreshed and definition is not None:
+        if relation.id in self.refreshed:
             definition = definition.resumed(self.refreshed[relation.id])
-        elif relation.id in self.suspended and definition is not None:
+        elif relation.id in self.suspended:
             definition = self._suspended(definition)
         return relation if definition is relation.definition else replace(relation, definition=definition)
 
@@ -148,44 +153,42 @@ class OpenTransaction:
             raise no_such_table(name, self.names(), place)
         return found
 
-    def table(self, name: str, place: Place | None = None) -> Relation:
+    def table(self, name: str, place: Place | None = None) -> Table:
         """The table of that name, to be changed. A view is refused, for its rows come from its tables."""
         found = self.relation(name, place)
-        if found.kind == TABLE:
+        if isinstance(found, Table):
             return found
-        tables = ", ".join(table.name for table in self.tables_below(found))
+        tables = ", ".join(table.name for table in self.tables_below(as_derived(found)))
         raise SqlError(
             f"{found.name} is a view: its rows come from {tables or 'its query alone'}",
             place=place,
             hint="change those tables instead" if tables else f"ALTER VIEW {spelled(found.name)} AS SELECT ...",
         )
 
-    def tables_below(self, relation: Relation) -> list[Relation]:
+    def tables_below(self, relation: Derived) -> list[Table]:
         """The tables that a view's rows come from, through other views too, in the order it names them."""
-        if relation.definition is None:
-            return [relation]
-        found = [table for key in relation.definition.uses for table in self.tables_below(self.by_id(key))]
-        return list({table.id: table for table in found}.values())
+        found = map(self.by_id, reading(self.alive()).all_read([relation.id]))
+        return [below for below in found if isinstance(below, Table)]
 
     def alive(self) -> list[Relation]:
         """The relations this transaction sees, of all kinds."""
         there = [*self.state.alive(), *self.created.values()]
         return [self._now(relation) for relation in there if relation.id not in self.dropped]
 
-    def dependents(self, key: str) -> list[Relation]:
+    def dependents(self, key: str) -> list[Derived]:
         """The relations this transaction sees whose definition reads or keeps the one with this id."""
-        return [relation for relation in self.alive() if relation.depends_on(key)]
+        return [as_derived(self.by_id(user)) for user in depending(self.alive()).dependents(key)]
 
     def names(self) -> list[str]:
         """The names of the relations this transaction sees, without auxiliary ones."""
-        return sorted(relation.name for relation in self.alive() if relation.kind != AUXILIARY)
+        return sorted(relation.name for relation in self.alive() if not isinstance(relation, Auxiliary))
 
     def create(self, name: str, schema: Schema, definition: Definition | None = None) -> Relation:
         """Declares a new table or, with a definition, a view."""
         there = self.find(name)
         if there is not None:
-            raise already_exists(there, name, TABLE if definition is None else definition.kind)
-        relation = Relation(uuid.uuid4().hex[:16], name, schema, self.state.epoch + 1, definition=definition)
+            raise already_exists(there, name, kind_of(definition))
+        relation = new_relation(uuid.uuid4().hex[:16], name, schema, self.state.epoch + 1, definition)
         self.created[relation.id] = relation
         return relation
 
@@ -368,7 +371,7 @@ class OpenTransaction:
         self.settle()
         found = {}
         for pending in self.pending.values():
-            if not pending.is_empty and pending.relation.kind != AUXILIARY:
+            if not pending.is_empty and not isinstance(pending.relation, Auxiliary):
                 found[pending.relation.name] = self._change(pending)
         return found
 

@@ -13,7 +13,7 @@ from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, 
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
-from viewkeeper.catalog.state import Relation
+from viewkeeper.catalog.relations import Relation, Table
 from viewkeeper.engine.engine import SMALL, Frame
 from viewkeeper.errors import ConstraintViolation, NotFound, StorageError
 from viewkeeper.store.batches import with_no_epoch
@@ -188,4 +188,4 @@ def _keys_from(tx: OpenTransaction, relation: Relation, keys: Any) -> pa.Table:
     if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes, Mapping, pa.Table)):
         listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
         return canonical(rows_to_arrow(listed, schema, relation.name, tx.zone), schema)
-    return rows_from(keys, Relation(relation.id, relation.name, schema, 0), tx.zone)
+    return rows_from(keys, Table(relation.id, relation.name, schema, 0), tx.zone)

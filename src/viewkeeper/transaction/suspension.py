@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewkeeper.algebra.types import spelled
-from viewkeeper.catalog.definition import AUXILIARY, TABLE, VIEW
+from viewkeeper.catalog.graph import reading
 from viewkeeper.catalog.name_errors import wrong_kind
-from viewkeeper.catalog.state import Relation, State
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.errors import SqlError
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.table_references import find_references, parse_query, place_of_name
@@ -22,15 +23,14 @@ def suspend(tx: OpenTransaction, statement: sql.SuspendView, whole: str) -> None
     """ALTER MATERIALIZED VIEW name SUSPEND: from this transaction on the view is not maintained."""
     place = place_of_name(statement.name, whole)
     relation = tx.relation(statement.name, place)
-    if relation.kind == TABLE:
+    if not isinstance(relation, Derived):
         raise wrong_kind(relation, "ALTER", place)
-    if relation.kind == VIEW:
+    if isinstance(relation, VirtualView):
         raise SqlError(
             f"{relation.name} stores nothing, so there is nothing to suspend",
             place=place,
             hint=f"DROP VIEW {spelled(relation.name)}, or leave it",
         )
-    assert relation.definition is not None
     if relation.id in {*tx.created, *tx.defined}:
         raise SqlError(
             f"{relation.name} is defined in this transaction, so it is computed when that commits",
@@ -47,21 +47,19 @@ def suspend(tx: OpenTransaction, statement: sql.SuspendView, whole: str) -> None
 
 def _is_free(tx: OpenTransaction, key: str, view: str) -> bool:
     """Whether no other view that is maintained needs an auxiliary relation."""
-    users = [user for user in tx.dependents(key) if user.kind != AUXILIARY and user.id != view]
-    return all(user.definition is not None and user.definition.suspended for user in users)
+    users = [user for user in tx.dependents(key) if not isinstance(user, Auxiliary) and user.id != view]
+    return all(user.definition.suspended for user in users)
 
 
 def refresh(tx: OpenTransaction, statement: sql.Refresh, whole: str) -> None:
     """REFRESH: when the transaction commits, a view that is behind takes in the net change since it was last true."""
     place = place_of_name(statement.name, whole)
     relation = tx.relation(statement.name, place)
-    if relation.kind == TABLE:
+    if not isinstance(relation, Derived):
         raise SqlError(f"{relation.name} is a table: there is nothing to refresh", place=place, hint="leave it out")
-    assert relation.definition is not None
-    parts = [tx.by_id(key) for key in (*relation.definition.hidden, relation.id)]
-    tx.suspended.difference_update(part.id for part in parts)
-    behind = [tx.by_id(part.id) for part in parts]
-    tx.refreshing.update(part.id for part in behind if part.definition is not None and part.definition.is_demand)
+    keys = (*relation.definition.hidden, relation.id)
+    tx.suspended.difference_update(keys)
+    tx.refreshing.update(key for key in keys if as_derived(tx.by_id(key)).definition.is_demand)
     tx.makes_epoch = True
 
 
@@ -70,15 +68,18 @@ def refresh(tx: OpenTransaction, statement: sql.Refresh, whole: str) -> None:
 
 def stale_since(relation: Relation, epoch: int) -> int | None:
     """The epoch since which a relation, read at an epoch, has not been maintained; None if it is up to date."""
-    definition = relation.definition
-    return definition.suspended if definition is not None and 0 < definition.suspended <= epoch else None
+    since = relation.definition.suspended if isinstance(relation, Derived) else 0
+    return since if 0 < since <= epoch else None
 
 
 def stale_remarks(state: State, relations: Iterable[Relation], epoch: int) -> list[str]:
     """What to say to someone who reads relations at an epoch: which are stale, or read what is."""
     found: dict[str, str] = {}
+    maintained = [relation for relation in state.relations.values() if stale_since(relation, epoch) is None]
+    graph = reading(maintained, epoch)  # what a stale one reads does not matter
     for relation in relations:
-        for stale in _stale_below(state, relation, epoch):
+        below = [relation, *(state.relations[key] for key in graph.all_read([relation.id]))]
+        for stale in [each for each in below if stale_since(each, epoch) is not None]:
             read = "" if stale.id == relation.id else f"{relation.name} reads {stale.name}: "
             since = stale_since(stale, epoch)
             found.setdefault(
@@ -95,20 +96,3 @@ def remarks_on_query(state: State, epoch: int, query: str, whole: str) -> list[s
         return []
     read = [state.find(reference.name, epoch) for reference in find_references(parse_query(query, whole))]
     return stale_remarks(state, [relation for relation in read if relation is not None], epoch)
-
-
-def _stale_below(state: State, relation: Relation, epoch: int) -> list[Relation]:
-    """The suspended views among a relation and what it reads, through other views too."""
-    found: dict[str, Relation] = {}
-    waiting, seen = [relation], set()
-    while waiting:
-        current = waiting.pop()
-        if current.id in seen:
-            continue
-        seen.add(current.id)
-        if stale_since(current, epoch) is not None:
-            found[current.id] = current
-            continue
-        definition = current.definition_at(epoch)
-        waiting += [state.relations[key] for key in (definition.uses if definition is not None else ())]
-    return list(found.values())

@@ -20,8 +20,9 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import EPOCH, Schema
 from viewkeeper.algebra.serial import fingerprint
-from viewkeeper.catalog.definition import AUXILIARY, VIEW
-from viewkeeper.catalog.state import DataFile, Relation, State
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.problems import Endless, depends_on_values
 from viewkeeper.errors import (
     Conflict,
@@ -62,7 +63,7 @@ def try_definitions(tx: OpenTransaction, place_of: PlaceOf) -> None:
     """
     keys, tx.untried = tx.untried, set()
     there = {relation.id: relation for relation in tx.alive()}
-    views = [there[key] for key in keys if key in there]
+    views = [as_derived(there[key]) for key in keys if key in there]
     if not views:
         return
     trial = _Trial(tx, views)
@@ -81,17 +82,14 @@ def try_definitions(tx: OpenTransaction, place_of: PlaceOf) -> None:
 class _Trial:
     """Some views with their auxiliary relations, over tables of generated rows."""
 
-    def __init__(self, tx: OpenTransaction, views: Collection[Relation]) -> None:
+    def __init__(self, tx: OpenTransaction, views: Collection[Derived]) -> None:
         self.store = tx.store.on(tx.store.engine.for_few_rows())
         self.base = tx.state
-        keys = dict.fromkeys(key for view in views for key in (*_hidden(view), view.id))
-        self.tried = {key: _on_trial(tx.by_id(key)) for key in keys}
+        keys = dict.fromkeys(key for view in views for key in (*view.definition.hidden, view.id))
+        self.tried = {key: _on_trial(as_derived(tx.by_id(key))) for key in keys}
         read = [scan.relation for view in self.tried.values() for scan in n.scans(_node(view))]
-        self.inputs = {
-            key: replace(tx.by_id(key), files=(), definition=None, former=(), created=0)
-            for key in dict.fromkeys(read)
-            if key not in self.tried
-        }
+        inputs = [tx.by_id(key) for key in dict.fromkeys(read) if key not in self.tried]
+        self.inputs = {given.id: Table(given.id, given.name, given.schema, 0) for given in inputs}
 
     @property
     def name(self) -> str:
@@ -104,7 +102,12 @@ class _Trial:
         parts = [
             *(_shape(relation.schema) for relation in self.inputs.values()),
             *(
-                [view.kind, _refresh(view), _shape(view.schema), fingerprint(n.transform(_node(view), numbered))]
+                [
+                    view.kind,
+                    view.definition.refresh,
+                    _shape(view.schema),
+                    fingerprint(n.transform(_node(view), numbered)),
+                ]
                 for view in self.tried.values()
             ),
         ]
@@ -136,8 +139,8 @@ class _Trial:
             key: generated(r.schema, variant, apart=recursive and not named, grows=r.name.lower() in named)
             for key, r in self.inputs.items()
         }
-        stored = {view.id for view in self.tried.values() if view.kind != VIEW}
-        relations = {**self.inputs, **self.tried}
+        stored = {view.id for view in self.tried.values() if not isinstance(view, VirtualView)}
+        relations: dict[str, Relation] = {**self.inputs, **self.tried}
         state = replace(self.base, epoch=0, oldest=0, relations=relations)
         state = self._step(state, {key: steps.first for key, steps in rows.items()}, stored)
         self._step(state, {key: steps.then for key, steps in rows.items()})
@@ -152,7 +155,7 @@ class _Trial:
                 tx.add_rows(state.relations[key], rows)
         propagate(tx)
         for view in self.tried.values():
-            if view.kind == VIEW and state.epoch:
+            if isinstance(view, VirtualView) and state.epoch:
                 node = _node(view)
                 read = {scan.relation for scan in n.scans(node)}
                 net_change(self.store, view, node, read & tx.changed, StateReader.of(tx))
@@ -175,7 +178,7 @@ class _Trial:
         return [describe(rows, schema, path, data, merged=False)]
 
     def _refused(self, problem: Exception, place_of: PlaceOf) -> NotMaintainable:
-        views = [view.name for view in self.tried.values() if view.kind != AUXILIARY]
+        views = [view.name for view in self.tried.values() if not isinstance(view, Auxiliary)]
         said = problem.view if isinstance(problem, ViewkeeperError) else None
         cause = _first(problem)
         hint = "write the query in another way"
@@ -190,11 +193,10 @@ class _Trial:
 
     def _runs_in_full(self) -> bool:
         """Whether a view that does not follow its changes could be computed anew instead."""
-        views = [view for view in self.tried.values() if view.kind != AUXILIARY]
-        if len(views) != 1 or views[0].kind == VIEW or _refresh(views[0]) == "full":
+        views = [view for view in self.tried.values() if not isinstance(view, Auxiliary)]
+        if len(views) != 1 or isinstance(views[0], VirtualView) or views[0].definition.refresh == "full":
             return False
         definition = views[0].definition
-        assert definition is not None
         anew = replace(views[0], definition=replace(definition, refresh="full", stored=definition.query, hidden=()))
         self.tried = {anew.id: anew}
         try:
@@ -204,26 +206,17 @@ class _Trial:
         return True
 
 
-def _on_trial(relation: Relation) -> Relation:
+def _on_trial(relation: Derived) -> Derived:
     """A view as it is tried: maintained by its change at every step, unless it is always computed anew."""
     definition = relation.definition
-    assert definition is not None
     refresh = "full" if definition.refresh == "full" else "incremental"
     tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0)
     return replace(relation, files=(), former=(), definition=tried, created=0)
 
 
-def _node(view: Relation) -> n.Node:
+def _node(view: Derived) -> n.Node:
     """What is maintained of a view; of a virtual one its query, over what is kept for it."""
     return maintained_node(view)
-
-
-def _hidden(view: Relation) -> tuple[str, ...]:
-    return view.definition.hidden if view.definition is not None else ()
-
-
-def _refresh(view: Relation) -> str:
-    return view.definition.refresh if view.definition is not None else ""
 
 
 def _shape(schema: Schema) -> list[object]:

@@ -1,0 +1,168 @@
+"""The relations of a database: tables, and what is derived from them. Plain values.
+
+A table has rows that are given; the others have a definition that says what theirs are. A virtual view stores nothing,
+a materialized view its rows, and an auxiliary relation what a view's maintenance has to look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from viewkeeper.algebra.schema import Schema
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, VIEW, Definition
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What all relations have. Changes up to `oldest` have been folded together: files do not know earlier epochs."""
+
+    id: str
+    name: str
+    schema: Schema
+    created: int
+    dropped: int | None = None
+    files: tuple[DataFile, ...] = ()
+    oldest: int = 0
+
+    kind: ClassVar[str]
+    """'table', 'view', 'materialized' or 'auxiliary'."""
+
+    kind_words: ClassVar[str]
+    """The kind as people say it, and in capitals as SQL does: 'table', 'view', 'materialized view'."""
+
+    def lives_at(self, epoch: int) -> bool:
+        """Whether the relation is there at an epoch."""
+        return self.created <= epoch and (self.dropped is None or epoch < self.dropped)
+
+    def files_at(self, epoch: int) -> tuple[DataFile, ...]:
+        """The files that hold rows of epochs up to this one."""
+        return tuple(file for file in self.files if file.first_epoch <= epoch)
+
+    def declaration(self) -> dict[str, Any]:
+        """For the entry that creates it."""
+        return {"id": self.id, "name": self.name, "schema": self.schema.to_json()}
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "schema": self.schema.to_json(),
+            "created": self.created,
+            "dropped": self.dropped,
+            "oldest": self.oldest,
+            "files": [file.to_json(self.schema) for file in self.files],
+        }
+
+
+@dataclass(frozen=True)
+class Table(Relation):
+    """A relation whose rows are given."""
+
+    kind: ClassVar[str] = "table"
+    kind_words: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True)
+class Derived(Relation):
+    """A relation whose rows follow from others.
+
+    `former` are the definitions it had before, each with the epoch from which on it was no longer true.
+    """
+
+    definition: Definition = field(kw_only=True)
+    former: tuple[tuple[int, Definition], ...] = field(default=(), kw_only=True)
+
+    def definition_at(self, epoch: int) -> Definition:
+        """The definition as it was at an epoch."""
+        return next((old for until, old in self.former if epoch < until), self.definition)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The ids of the relations that the definition reads, and of those that it keeps beside."""
+        return (*self.definition.uses, *self.definition.hidden)
+
+    def redefined(self, definition: Definition, epoch: int) -> Self:
+        """The relation with another definition from an epoch on."""
+        former = (*self.former, (epoch, self.definition)) if self.created < epoch else self.former
+        return replace(self, definition=definition, former=former)
+
+    def declaration(self) -> dict[str, Any]:
+        """For the entry that creates it."""
+        return {**super().declaration(), "definition": self.definition.to_json()}
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        body = {**super().to_json(), "definition": self.definition.to_json()}
+        if self.former:
+            body["former"] = [[until, old.to_json()] for until, old in self.former]
+        return body
+
+
+@dataclass(frozen=True)
+class VirtualView(Derived):
+    """A view that stores nothing: its query is run when it is read."""
+
+    kind: ClassVar[str] = VIEW
+    kind_words: ClassVar[str] = "view"
+
+
+@dataclass(frozen=True)
+class MaterializedView(Derived):
+    """A view whose rows are stored, and maintained."""
+
+    kind: ClassVar[str] = MATERIALIZED
+    kind_words: ClassVar[str] = "materialized view"
+
+
+@dataclass(frozen=True)
+class Auxiliary(Derived):
+    """An auxiliary relation: what is stored beside a view because its maintenance needs it."""
+
+    kind: ClassVar[str] = AUXILIARY
+    kind_words: ClassVar[str] = "auxiliary relation"
+
+
+_DERIVED: dict[str, type[Derived]] = {each.kind: each for each in (VirtualView, MaterializedView, Auxiliary)}
+
+
+def kind_of(definition: Definition | None) -> type[Relation]:
+    """The class of relations with a definition; that of tables, which have none."""
+    return Table if definition is None else _DERIVED[definition.kind]
+
+
+def new_relation(
+    key: str, name: str, schema: Schema, created: int, definition: Definition | None = None
+) -> Table | Derived:
+    """A relation without files: a table or, with a definition, one of the kind that it says."""
+    if definition is None:
+        return Table(key, name, schema, created)
+    return _DERIVED[definition.kind](key, name, schema, created, definition=definition)
+
+
+def as_derived(relation: Relation) -> Derived:
+    """The same relation, which is known not to be a table."""
+    assert isinstance(relation, Derived), relation.name
+    return relation
+
+
+def declared(body: Mapping[str, Any], epoch: int) -> Relation:
+    """The inverse of `declaration`: the relation that an entry creates at an epoch."""
+    return new_relation(body["id"], body["name"], Schema.from_json(body["schema"]), epoch, _definition(body))
+
+
+def relation_from_json(body: Mapping[str, Any], oldest: int) -> Relation:
+    """The inverse of to_json; `oldest` is that of the database, for a snapshot that has none for each relation."""
+    relation = declared(body, body["created"])
+    files = tuple(DataFile.from_json(file, relation.schema, 0) for file in body["files"])
+    relation = replace(relation, dropped=body["dropped"], files=files, oldest=body.get("oldest", oldest))
+    former = tuple((until, Definition.from_json(old)) for until, old in body.get("former", ()))
+    return replace(as_derived(relation), former=former) if former else relation
+
+
+def _definition(body: Mapping[str, Any]) -> Definition | None:
+    found = body.get("definition")
+    return None if found is None else Definition.from_json(found)
