@@ -38,6 +38,32 @@ class Place:
         return f"line {self.line}, column {self.column}:\n  {source}\n  {mark}"
 
 
+class Name(str):
+    """A name that stands in a text, which knows its place there."""
+
+    __slots__ = ("end", "start", "text")
+    text: str
+    start: int
+    end: int
+
+    @staticmethod
+    def at(name: str, text: str, start: int, end: int) -> Name:
+        """A name that stands, quoted or not, between two offsets of a text."""
+        made = Name(name)
+        made.text, made.start, made.end = text, start, end
+        return made
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place.at(self.text, self.start, self.end - self.start)
+
+
+def place_of(name: str) -> Place | None:
+    """The place of a name that stands in a text; None for any other."""
+    return name.place if isinstance(name, Name) else None
+
+
 _TAB = 4
 
 

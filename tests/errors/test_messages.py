@@ -197,9 +197,9 @@ hint: call it for instance 'Epoch'""",
         "CREATE TABLE x (a INT, A INT)",
         SqlError,
         """there are two columns named 'A'
-at line 1, column 17:
+at line 1, column 24:
   CREATE TABLE x (a INT, A INT)
-                  ^
+                         ^
 hint: names are compared without case""",
     ),
     (

@@ -12,6 +12,7 @@ from oracle import Oracle, bag, transpiled
 from viewkeeper.algebra.nodes import Aggregate
 from viewkeeper.errors import NotFound
 from viewkeeper.query.select import TablesAt, translated
+from viewkeeper.sql.query_text import QueryText
 
 TABLES = """
 CREATE TABLE t (a INT, b INT, s STRING, f DOUBLE);
@@ -124,7 +125,7 @@ def test_floats_are_summed_by_the_engine(both: tuple[vk.Database, Oracle]) -> No
     db, _ = both
     store = db._store
     text = "SELECT sum(f), avg(f), sum(DISTINCT f) FROM t"
-    found = translated(store, text, text, TablesAt(store, store.refresh(), db.epoch))
+    found = translated(store, QueryText.of(text), TablesAt(store, store.refresh(), db.epoch))
     assert not isinstance(found, str)
     calls = [str(call.text) for node in found.query.node.walk() if isinstance(node, Aggregate) for call in node.calls]
     assert calls == ["sum(f)", "avg(f)", "sum(DISTINCT f)"]

@@ -10,7 +10,7 @@ import viewkeeper as vk
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.analysis.fallible_queries import may_raise
-from viewkeeper.sql.table_references import parse_query
+from viewkeeper.sql.dialect import parse
 
 QUERIES = {
     "SELECT x FROM t WHERE 10 / x > 1": [(5,)],
@@ -58,7 +58,7 @@ UNSAFE = ["s = 1", "x + 1 = 2", "CAST(s AS INT) = 1", "length(s) = 1", "x = s", 
 def test_which_conditions_may_raise(condition: str) -> None:
     columns = [("x", "int"), ("s", "string"), ("d", "date")]
     schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in columns))
-    tree = parse_query(f"SELECT * FROM t WHERE {condition}")
+    tree = parse(f"SELECT * FROM t WHERE {condition}")
     assert may_raise(tree, [schema]) is (condition in UNSAFE)
 
 

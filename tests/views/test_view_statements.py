@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from viewkeeper.errors import SqlError
+from viewkeeper.sql.dialect import parse_expression
 from viewkeeper.sql.parsed_statements import (
     AlterView,
     CreateTable,
@@ -91,16 +92,10 @@ def made(**fields: Any) -> CreateView:
         ("DESCRIBE v", Describe("v")),
         ("DESC MATERIALIZED VIEW v", Describe("v")),
         ("DESCRIBE view", Describe("view")),
-        ("EXPLAIN VIEW v", Explain("view", name="v")),
-        ("EXPLAIN MATERIALIZED VIEW v", Explain("view", name="v")),
-        (
-            "EXPLAIN SELECT a FROM t AS OF EPOCH 3",
-            Explain("select", None, "SELECT a FROM t AS OF EPOCH 3", Select("SELECT a FROM t", 3)),
-        ),
-        (
-            "EXPLAIN DELETE FROM t WHERE a = 'x;y'",
-            Explain("delete", None, "DELETE FROM t WHERE a = 'x;y'", Delete("t", "t", "a = 'x;y'")),
-        ),
+        ("EXPLAIN VIEW v", Explain("v")),
+        ("EXPLAIN MATERIALIZED VIEW v", Explain("v")),
+        ("EXPLAIN SELECT a FROM t AS OF EPOCH 3", Explain(Select("SELECT a FROM t", 3))),
+        ("EXPLAIN DELETE FROM t WHERE a = 'x;y'", Explain(Delete("t", "t", parse_expression("a = 'x;y'")))),
     ],
 )
 def test_statements(text: str, expected: Any) -> None:
@@ -117,8 +112,8 @@ def test_statements(text: str, expected: Any) -> None:
 )
 def test_explain_reads_the_change_itself(text: str, kind: type[Any]) -> None:
     found = read(f"EXPLAIN {text}")
-    assert (found.what, found.text, found.statement) == (kind.__name__.lower(), text, read(text))
-    assert isinstance(found.statement, kind)
+    assert found.what == read(text)
+    assert isinstance(found.what, kind)
 
 
 def test_a_rule_is_one_statement() -> None:

@@ -111,7 +111,7 @@ def _examined(
 ) -> tuple[Examination, References]:
     references = References(known)
     found = translate(query, whole, references, DeclaredTyper())
-    names = named_columns(name, columns, found.names, whole)
+    names = named_columns(name, columns, found.names)
     placed = references.placed(parse(query, whole), query, whole)
     return Examination(found.node, names, placed), references
 

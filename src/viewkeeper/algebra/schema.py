@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from viewkeeper.algebra.types import Type, parse_type, quote
-from viewkeeper.errors import NotFound, SqlError, TypeMismatch
+from viewkeeper.errors import NotFound, SqlError, TypeMismatch, place_of
 
 WEIGHT = "_weight"
 EPOCH = "_epoch"
@@ -122,7 +122,8 @@ class Schema:
         found = self.find(name)
         if found is None:
             where = f" in {relation}" if relation else ""
-            raise NotFound(f"there is no column '{name}'{where}", hint=f"its columns are {', '.join(self.names)}")
+            hint = f"its columns are {', '.join(self.names)}"
+            raise NotFound(f"there is no column '{name}'{where}", place=place_of(name), hint=hint)
         return found
 
     def subset(self, names: Iterable[str]) -> Schema:
@@ -160,7 +161,10 @@ class Schema:
 
 
 def make_schema(columns: Iterable[Column], keys: Iterable[Key], references: Iterable[ForeignKey] = ()) -> Schema:
-    """A checked schema: names unique and not reserved, keys on columns that have an equality, key columns NOT NULL."""
+    """A checked schema: names unique and not reserved, keys on columns that have an equality, key columns NOT NULL.
+
+    An error has the place of the name that is wrong. The tables that foreign keys name keep their places.
+    """
     listed = list(columns)
     keyed = list(keys)
     if not listed:
@@ -177,19 +181,24 @@ def make_schema(columns: Iterable[Column], keys: Iterable[Key], references: Iter
             if found is None:
                 raise NotFound(
                     f"{key} names a column '{name}' that the table does not have",
+                    place=place_of(name),
                     hint=f"its columns are {', '.join(c.name for c in listed)}",
                 )
             if found.type.has_map():
                 raise TypeMismatch(
                     f"column '{found.name}' of type {found.type} cannot be in a key: a MAP has no order",
+                    place=place_of(name),
                     hint="take another column, or keep the map's entries as ARRAY<STRUCT<...>>",
                 )
-            names.append(found.name)
+            names.append(str(found.name))
         checked.append(Key(tuple(names), key.primary))
     if sum(key.primary for key in checked) > 1:
-        raise SqlError("a table has at most one PRIMARY KEY", hint="declare the others UNIQUE")
+        second = [key for key in keyed if key.primary][1]
+        raise SqlError(
+            "a table has at most one PRIMARY KEY", place=place_of(second.columns[0]), hint="declare the others UNIQUE"
+        )
     primary = {name for key in checked if key.primary for name in key.columns}
-    final = tuple(Column(c.name, c.type, nullable=False) if c.name in primary else c for c in listed)
+    final = tuple(Column(str(c.name), c.type, c.nullable and c.name not in primary) for c in listed)
     refers = tuple(ForeignKey(_named(key, by_name), key.table, key.referenced) for key in references)
     return Schema(final, tuple(dict.fromkeys(checked)), refers)
 
@@ -199,21 +208,30 @@ def _named(key: ForeignKey, by_name: dict[str, Column]) -> tuple[str, ...]:
         if name.lower() not in by_name:
             raise NotFound(
                 f"{key} names a column '{name}' that the table does not have",
+                place=place_of(name),
                 hint=f"its columns are {', '.join(c.name for c in by_name.values())}",
             )
-    return tuple(by_name[name.lower()].name for name in key.columns)
+    return tuple(str(by_name[name.lower()].name) for name in key.columns)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no column of a user's can have a name."""
+    return name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX)
 
 
 def _check_name(name: str, seen: set[str]) -> None:
     lowered = name.lower()
-    if lowered in RESERVED or lowered.startswith(RESERVED_PREFIX):
+    if is_reserved(name):
         raise SqlError(
             f"'{name}' is a reserved column name",
+            place=place_of(name),
             detail=f"reserved are {', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}",
             hint=f"call it for instance '{name.lstrip('_')}'",
         )
     if not name.strip() or any(ord(letter) < 32 for letter in name):
-        raise SqlError(f"{name!r} is not a usable column name", hint="give it at least one visible character")
+        hint = "give it at least one visible character"
+        raise SqlError(f"{str(name)!r} is not a usable column name", place=place_of(name), hint=hint)
     if lowered in seen:
-        raise SqlError(f"there are two columns named '{name}'", hint="names are compared without case")
+        hint = "names are compared without case"
+        raise SqlError(f"there are two columns named '{name}'", place=place_of(name), hint=hint)
     seen.add(lowered)

@@ -15,8 +15,8 @@ from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.analysis.ranges import Ranges, ranges_of
 from viewkeeper.errors import SqlError
 from viewkeeper.sql.conditions import anded
+from viewkeeper.sql.dialect import parse_expression
 from viewkeeper.sql.equations import same_family
-from viewkeeper.sql.table_references import parse_expression
 
 
 @functools.lru_cache(maxsize=4096)
@@ -24,7 +24,7 @@ def implied_ranges(condition: Expression) -> Ranges:
     """What a condition says about single attributes, which are named by their labels."""
     schema = Schema(tuple(Column(a.label, a.type) for a in condition.attributes))
     try:
-        return ranges_of(parse_expression(condition.sql, condition.sql), schema, "")
+        return ranges_of(parse_expression(condition.sql), schema, "")
     except SqlError:
         return Ranges()
 
@@ -43,7 +43,7 @@ def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], .
     if len(labels) < 2:
         return ()
     try:
-        tree = parse_expression(condition.sql, condition.sql)
+        tree = parse_expression(condition.sql)
     except SqlError:
         return ()
     sides = [(part.this, part.expression) for part in anded(tree) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]

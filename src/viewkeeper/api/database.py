@@ -17,7 +17,7 @@ from viewkeeper.advice.advice import Analysis, analyse
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.api.table import Table
-from viewkeeper.api.transaction import Transaction, each_statement, explained, last
+from viewkeeper.api.transaction import Transaction
 from viewkeeper.api.view import View
 from viewkeeper.catalog import relations as rel
 from viewkeeper.catalog.declared_functions import Function
@@ -41,18 +41,18 @@ from viewkeeper.log import listing
 from viewkeeper.log.open_log import LOCK, create_database, find_state
 from viewkeeper.log.storage import Storage, open_storage
 from viewkeeper.log.vacuuming import GRACE_SECONDS, Vacuumed, vacuum
-from viewkeeper.query.frames import select_frame_at
 from viewkeeper.query.known_relations import known_relations
 from viewkeeper.query.result import Result
-from viewkeeper.query.verification import Certificate, certificate_rows, verify
-from viewkeeper.sql import parsed_statements as syntax
+from viewkeeper.query.verification import Certificate
 from viewkeeper.sql.tokens import Statement
-from viewkeeper.statements.explain_statement import explain_select
-from viewkeeper.statements.explain_view import explain
+from viewkeeper.statements.asking import explain_view_named, found_relation, verify_views
+from viewkeeper.statements.define_datalog import run_program
+from viewkeeper.statements.dispatch import run
+from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.hooks import CommitHook
-from viewkeeper.transaction.suspension import remarks_on_query, stale_remarks
+from viewkeeper.transaction.open_transaction import OpenTransaction
 
 T = TypeVar("T")
 
@@ -211,7 +211,7 @@ class Database:
 
     def explain_datalog(self, text: str) -> str:
         """What would become of the views that a program or a change of rules defines; nothing is kept of it."""
-        return "\n".join(self._tried(lambda tx: tx.datalog(text)))
+        return "\n".join(self._tried(lambda tx: run_program(tx, text)))
 
     def datalog_query(self, text: str) -> Result:
         """Answers a question in Datalog, such as path(1, X): the different values of its variables.
@@ -233,104 +233,11 @@ class Database:
 
     def _statement(self, statement: Statement) -> Result:
         with self._store.engine.running():
-            return self._run(statement)
-
-    def _run(self, statement: Statement) -> Result:
-        parsed = syntax.parse(statement)
-        match parsed:
-            case syntax.Control():
-                return self._control(parsed, statement)
-            case syntax.Show():
-                return self._show(parsed)
-            case syntax.Set():
-                engine = self._store.engine
-                engine.limits = engine.limits.with_value(parsed.name, parsed.value)
-                return Result()
-            case syntax.Describe():
-                return self._describe(self._find(parsed.name))
-            case syntax.Explain():
-                return self._explain(parsed, statement.alone)
-            case syntax.Analyze():
-                return explained(str(self.analyze(parsed.query, statement.alone)).splitlines())
-            case syntax.Verify():
-                certificate = self.verify(parsed.name, engine=parsed.engine)
-                return Result(table=certificate_rows(certificate), remarks=certificate.remarks)
-            case syntax.Select():
-                current = self._current()
-                if current is not None and parsed.epoch is None:
-                    return current.select(parsed.query, statement.alone)
-                return self._select(parsed, statement.alone)
-            case _:
-                current = self._current()
-                if current is not None:
-                    return current.run(parsed, statement.alone)
-                return self._alone(lambda tx: tx.run(parsed, statement.alone))
+            return run(_Session(self), statement)
 
     def _current(self) -> Transaction | None:
         current: Transaction | None = getattr(self._local, "transaction", None)
         return current
-
-    def _control(self, control: syntax.Control, statement: Statement) -> Result:
-        current = self._current()
-        place = Place.at(statement.text, statement.start, len(control.word))
-        if control.word == "BEGIN":
-            if current is not None:
-                raise SqlError("a transaction is already open", place=place, hint="COMMIT or ROLLBACK it first")
-            self._local.transaction = Transaction(self)
-            return Result()
-        if current is None:
-            raise SqlError(f"there is no open transaction to {control.word}", place=place, hint="BEGIN one first")
-        self._local.transaction = None
-        if control.word == "ROLLBACK":
-            current.rollback()
-            return Result()
-        return Result(commit=current.commit())
-
-    def _select(self, parsed: syntax.Select, text: str) -> Result:
-        store = self._store
-        held = store.hold()
-        state = held.state
-        if parsed.epoch is not None:
-            state.check_epoch(parsed.epoch)
-        epoch = state.epoch if parsed.epoch is None else parsed.epoch
-
-        def frame() -> Any:
-            return select_frame_at(store, state, epoch, parsed.query, text)
-
-        made = store.engine.surviving(frame)
-        remarks = remarks_on_query(state, epoch, parsed.query, text)
-        result = Result(frame=made, engine=store.engine, state=state, text=text, again=frame, remarks=remarks)
-        store.use(result)
-        return result
-
-    def _describe(self, relation: rel.Relation) -> Result:
-        state = self._store.refresh()
-        return Result(table=listing.describe(relation), remarks=stale_remarks(state, [relation], state.epoch))
-
-    def _show(self, show: syntax.Show) -> Result:
-        if show.what == "COMMITS":
-            return Result(table=listing.show_commits(self.history()))
-        state = self._store.refresh()
-        if show.what == "TABLES":
-            return Result(table=listing.show_tables(state))
-        if show.what == "FUNCTIONS":
-            return Result(table=listing.show_functions(state, self._store.known_functions()))
-        stale = [relation for relation in state.alive() if isinstance(relation, rel.MaterializedView)]
-        return Result(table=listing.show_views(state), remarks=stale_remarks(state, stale, state.epoch))
-
-    def _explain(self, explain: syntax.Explain, text: str) -> Result:
-        """EXPLAIN: one row per line."""
-        match explain.statement:
-            case None:
-                assert explain.name is not None
-                lines = self.explain(explain.name).splitlines()
-            case syntax.Select():
-                lines = explain_select(self._store, explain.statement, text)
-            case syntax.AlterView() | syntax.CreateView() as redefinition:
-                lines = self._tried(lambda tx: tx.run(redefinition, text))
-            case _:
-                lines = (self._current() or Transaction(self)).explain(explain.statement, text)
-        return explained(lines)
 
     def analyze(self, query: str, text: str | None = None) -> Analysis:
         """What can be said of a view before it is created: keys, duplicates, and what keeping it true would take.
@@ -339,11 +246,11 @@ class Database:
         """
         return analyse("the view", query, text or query, known_relations(self._store.refresh()))
 
-    def _tried(self, define: Callable[[Transaction], Result]) -> list[str]:
+    def _tried(self, define: Callable[[OpenTransaction], object]) -> list[str]:
         """What would become of the views that something defines; nothing is kept of it."""
         tx = Transaction(self)
         try:
-            define(tx)
+            self._store.engine.surviving(lambda: define(tx._tx))
             return tx.definitions()
         finally:
             tx.rollback()
@@ -386,26 +293,17 @@ class Database:
 
     def table(self, name: str) -> Table:
         """A table by name."""
-        relation = self._find(name)
+        relation = found_relation(self._store, name)
         if not isinstance(relation, rel.Table):
             raise NotFound(f"{relation.name} is a {relation.kind_words}, not a table", hint=f"use db.view({name!r})")
         return Table(self, name)
 
     def view(self, name: str) -> View:
         """A view by name, virtual or materialized."""
-        relation = self._find(name, "view")
+        relation = found_relation(self._store, name, "view")
         if isinstance(relation, rel.Table):
             raise NotFound(f"{relation.name} is a table, not a view", hint=f"use db.table({name!r})")
         return View(self, name)
-
-    def _find(self, name: str, what: str = "table") -> rel.Relation:
-        state = self._store.refresh()
-        found = state.find(name)
-        if found is None:
-            views = (rel.VirtualView, rel.MaterializedView)
-            wanted = [relation.name for relation in state.alive() if isinstance(relation, views)]
-            raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
-        return found
 
     @contextlib.contextmanager
     def progress(self, tell: Callable[[str, int, int], None]) -> Iterator[None]:
@@ -456,19 +354,9 @@ class Database:
             self._store.engine.forget_function(function.name)
             self._store.bring_function(function.name.lower())
 
-    def _check_view(self, name: str) -> None:
-        relation = self._find(name, "view")
-        if isinstance(relation, rel.Table):
-            raise NotFound(f"{relation.name} is a table, not a view", hint="SHOW VIEWS lists the views")
-
     def explain(self, name: str, format: str = "text") -> str:
         """How a view is kept true: what is stored, and what a change of each table leads to; or the same as JSON."""
-        if format not in ("text", "json"):
-            raise SqlError(f"there is no format '{format}' of an explanation", hint="use format='text' or 'json'")
-        self._check_view(name)
-        store = self._store
-        held = store.hold()
-        return store.engine.surviving(lambda: explain(store, held.state, name, format))
+        return explain_view_named(self._store, name, format)
 
     def verify(self, name: str | None = None, *, engine: str | None = None) -> Certificate:
         """Computes a view (or every materialized view) anew and compares it with what is stored.
@@ -476,16 +364,7 @@ class Database:
         `engine`: "spark", "sail" or "sc://host:port" recomputes it there, as a second opinion: what the own engine gets
         wrong in the view and in the recompute alike shows only so.
         """
-        store = self._store
-        held = store.hold()
-        if name is not None:
-            self._check_view(name)
-            names = [name]
-        else:
-            names = sorted(
-                relation.name for relation in held.state.alive() if isinstance(relation, rel.MaterializedView)
-            )
-        return store.engine.surviving(lambda: verify(store, held.state, names, engine))
+        return verify_views(self._store, name, engine)
 
     def load(
         self,
@@ -543,3 +422,44 @@ class Database:
         """Deletes files that nothing needs any more: replaced or left behind longer than `grace` ago."""
         self._store.housekeeping.wait()
         return vacuum(self._store, seconds(grace))
+
+
+class _Session:
+    """A database as statements see it, with the transaction that a BEGIN of this thread has opened."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def store(self) -> Store:
+        """The open database."""
+        return self._db._store
+
+    def current(self) -> OpenTransaction | None:
+        """The transaction that is open, if there is one."""
+        current = self._db._current()
+        return None if current is None else current._tx
+
+    def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
+        """Changes something in the open transaction, or in one of its own."""
+        current = self._db._current()
+        return current.change(action) if current is not None else self._db._alone(lambda tx: tx.change(action))
+
+    def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
+        """What would become of the views that an action defines."""
+        return self._db._tried(action)
+
+    def control(self, word: str, place: Place) -> Result:
+        """Begins, commits or rolls back the transaction of this thread."""
+        current = self._db._current()
+        if word == "BEGIN":
+            if current is not None:
+                raise SqlError("a transaction is already open", place=place, hint="COMMIT or ROLLBACK it first")
+            self._db._local.transaction = Transaction(self._db)
+            return Result()
+        if current is None:
+            raise SqlError(f"there is no open transaction to {word}", place=place, hint="BEGIN one first")
+        self._db._local.transaction = None
+        if word == "ROLLBACK":
+            current.rollback()
+            return Result()
+        return Result(commit=current.commit())

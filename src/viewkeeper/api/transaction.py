@@ -7,66 +7,27 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
 from viewkeeper.catalog.declared_functions import Function
-from viewkeeper.errors import Place, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.errors import Place, SqlError, TypeMismatch
 from viewkeeper.maintain.redefining import told
-from viewkeeper.query.frames import select_frame
 from viewkeeper.query.preview import preview
 from viewkeeper.query.result import Result
-from viewkeeper.sql import parsed_statements as syntax
-from viewkeeper.sql.tokens import Statement, split
-from viewkeeper.statements import changes as statements
+from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_functions import declare_function
-from viewkeeper.statements.explain_statement import Change as Explained
-from viewkeeper.statements.explain_statement import explain_change
+from viewkeeper.statements.dispatch import run
+from viewkeeper.statements.scripts import each_statement, last
+from viewkeeper.store.store import Store
 from viewkeeper.transaction import loading
 from viewkeeper.transaction import row_changes as rowwise
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.commit import commit as commit_transaction
 from viewkeeper.transaction.open_transaction import OpenTransaction
-from viewkeeper.transaction.suspension import remarks_on_query
 
 if TYPE_CHECKING:
     from viewkeeper.api.database import Database
 
 T = TypeVar("T")
-
-
-def each_statement(text: str, run: Callable[[Statement], Result]) -> Iterator[Result]:
-    """Runs the statements of a text one after the other; an error says which one it was."""
-    parts = split(text)
-    for number, statement in enumerate(parts, start=1):
-        try:
-            result = _deep(run, statement)
-        except ViewkeeperError as problem:
-            problem.statement = (number, len(parts))
-            raise
-        yield result
-
-
-def _deep(run: Callable[[Statement], Result], statement: Statement) -> Result:
-    """Runs a statement; one that is nested deeper than Python can follow is said to be so."""
-    try:
-        return run(statement)
-    except RecursionError:
-        place = Place.at(statement.text, statement.start)
-        raise SqlError("the statement is nested too deep", place=place, hint="define parts of it as views") from None
-
-
-def last(results: Iterator[Result]) -> Result:
-    """The last of some results; an empty one if there is none."""
-    result = Result()
-    for given in results:
-        result = given
-    return result
-
-
-def explained(lines: list[str]) -> Result:
-    """The rows of EXPLAIN: one per line."""
-    return Result(table=pa.table({"explanation": pa.array(lines, pa.string())}))
 
 
 class Transaction:
@@ -103,58 +64,15 @@ class Transaction:
 
     def _statement(self, statement: Statement) -> Result:
         with self._db._store.engine.running():
-            return self._run(statement)
-
-    def _run(self, statement: Statement) -> Result:
-        parsed = syntax.parse(statement)
-        match parsed:
-            case syntax.Control():
-                raise SqlError(
-                    f"{parsed.word} cannot stand inside a transaction object",
-                    place=Place.at(statement.text, statement.start, len(parsed.word)),
-                    hint="use tx.commit() or tx.rollback(), or leave the with block",
-                )
-            case syntax.Select() if parsed.epoch is None:
-                return self.select(parsed.query, statement.alone)
-            case syntax.Explain(
-                statement=syntax.Insert() | syntax.Update() | syntax.Delete() | syntax.Merge() as change
-            ):
-                return explained(self.explain(change, statement.alone))
-            case (
-                syntax.Select()
-                | syntax.Set()
-                | syntax.Show()
-                | syntax.Describe()
-                | syntax.Explain()
-                | syntax.Analyze()
-                | syntax.Verify()
-            ):
-                return self._db._statement(statement)
-            case _:
-                return self.run(parsed, statement.alone)
+            return run(_Session(self), statement)
 
     def datalog(self, text: str) -> Result:
         """Takes in a Datalog program, or rules to add (+) and to remove (-), as part of the transaction."""
         return Result(remarks=self._surviving(lambda: run_program(self._tx, text)))
 
-    def select(self, query: str, text: str) -> Result:
-        """A query that sees the transaction; computed at once, because the transaction goes on changing."""
-        tx, engine = self._tx, self._db._store.engine
-
-        def frame() -> Any:
-            return select_frame(tx, query, text)
-
-        seen = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, text=text, again=frame)
-        remarks = remarks_on_query(tx.state, tx.state.epoch, query, text)
-        return Result(table=seen.arrow(), engine=engine, remarks=remarks)
-
-    def run(self, parsed: syntax.Parsed, text: str) -> Result:
-        """A changing statement, already parsed."""
-        return Result(count=self._surviving(lambda: statements.run(self._tx, parsed, text)))
-
-    def explain(self, change: Explained, text: str) -> list[str]:
-        """The views that a change would reach, said without making it."""
-        return explain_change(self._tx, change, text)
+    def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
+        """A step of the transaction that changes or defines something; `action` gives the number of rows."""
+        return Result(count=self._surviving(lambda: action(self._tx)))
 
     def declare_function(self, function: Function) -> bool:
         """Declares a function by its place as part of the transaction; other views can use it when it commits."""
@@ -226,6 +144,37 @@ class Transaction:
         gathered, self._gathered = self._gathered, None
         if gathered is not None:
             gathered.discard()
+
+
+class _Session:
+    """A transaction as statements see it."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def store(self) -> Store:
+        """The open database."""
+        return self._transaction._db._store
+
+    def current(self) -> OpenTransaction:
+        """The transaction."""
+        return self._transaction._tx
+
+    def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
+        """Changes something in the transaction."""
+        return self._transaction.change(action)
+
+    def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
+        """What would become of the views that an action defines, by what is committed."""
+        return self._transaction._db._tried(action)
+
+    def control(self, word: str, place: Place) -> Result:
+        """Refuses BEGIN, COMMIT and ROLLBACK."""
+        raise SqlError(
+            f"{word} cannot stand inside a transaction object",
+            place=place,
+            hint="use tx.commit() or tx.rollback(), or leave the with block",
+        )
 
 
 def _kept(rows: Any) -> Any:

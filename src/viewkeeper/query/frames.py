@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from viewkeeper.algebra.schema import WEIGHT, Column
+from sqlglot import exp
+
+from viewkeeper.algebra.schema import is_reserved
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.fallible_queries import may_raise
-from viewkeeper.catalog.relations import Derived, Relation, VirtualView
+from viewkeeper.catalog.relations import Derived, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.query.select import TablesAt, TablesIn, selected_frame
 from viewkeeper.query.virtual_views import stale, virtual_frame, virtual_frame_in
+from viewkeeper.sql.dialect import render
+from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.select_statements import has_subquery, says_the_same
-from viewkeeper.sql.table_references import find_references, parse_query, place_in, place_of_name
+from viewkeeper.sql.table_references import Reference, find_references
 from viewkeeper.sql.tokens import escape_quotes
 from viewkeeper.store.scans import Scan, Source, pick, plain_frame
 from viewkeeper.store.store import Store
@@ -29,43 +33,58 @@ Resolve = Callable[[str, Place], Scan | Frame]
 """What a name in a query stands for: what to read of a stored relation, or the rows of a virtual view."""
 
 
-def query_frame(
-    store: Store, query: str, whole: str, resolve: Resolve, given: Mapping[str, Frame] | None = None
-) -> Frame:
+def query_frame(store: Store, query: QueryText, resolve: Resolve, given: Mapping[str, Frame] | None = None) -> Frame:
     """The frame of a query. `resolve` says what to read of a table or view; `given` names frames that are neither."""
-    tree = parse_query(query, whole)
     frames: dict[str, Frame] = {}
     scans: dict[str, Scan] = {}
-    parts: list[str] = []
-    position = 0
-    for number, reference in enumerate(find_references(tree)):
+    tree = query.tree.copy() if query.made else query.tree
+    references = find_references(tree)
+    for number, reference in enumerate(references):
         name = f"_vk_{number}"
         if given is not None and reference.name in given:
             frames[name] = given[reference.name]
+            continue
+        found = resolve(reference.name, query.place(reference.start, reference.end))
+        if isinstance(found, Scan):
+            scans[name] = found
         else:
-            place = place_of_name(reference.name, whole)
-            if place is None or query in whole:
-                place = place_in(query, reference.start, reference.end - reference.start, whole)
-            found = resolve(reference.name, place)
-            if isinstance(found, Scan):
-                scans[name] = found
-            else:
-                frames[name] = found
-        parts.append(_braces(query[position : reference.start]))
-        alias = "" if reference.has_alias else f" AS {quote(reference.name)}"
-        parts.append("{" + name + "}" + alias)
-        position = reference.end
-    parts.append(_braces(query[position:]))
+            frames[name] = found
     guarded = any(scan.has_deletions for scan in scans.values()) and may_raise(
         tree, (scan.source.schema for scan in scans.values())
     )
     for name, scan in scans.items():
         frames[name] = plain_frame(store.engine, store.storage, scan, guarded=guarded)
-    text = "".join(parts) if frames else query
+    text = _rendered(tree, references) if query.made else _spliced(query.text, references)
     try:
         return store.engine.sql(escape_quotes(text), **frames)
     except ViewkeeperError as problem:
-        raise at_place(problem, whole) from problem
+        raise at_place(problem, query) from problem
+
+
+def _spliced(text: str, references: list[Reference]) -> str:
+    """The text of a query, each table replaced by the name of the frame that it stands for."""
+    if not references:
+        return text
+    parts: list[str] = []
+    position = 0
+    for number, reference in enumerate(references):
+        parts.append(_braces(text[position : reference.start]))
+        alias = "" if reference.table.alias else f" AS {quote(reference.name)}"
+        parts.append(f"{{_vk_{number}}}{alias}")
+        position = reference.end
+    return "".join([*parts, _braces(text[position:])])
+
+
+def _rendered(tree: exp.Expr, references: list[Reference]) -> str:
+    """A query that has no text of its own, each table replaced by the name of the frame that it stands for."""
+    for number, reference in enumerate(references):
+        if not reference.table.alias:
+            reference.table.set("alias", exp.TableAlias(this=exp.to_identifier(reference.name, quoted=True)))
+        reference.table.set("this", exp.var(f"\0_vk_{number}\0"))
+    pieces = render(tree).split("\0")  # no text has such a letter: in strings it is escaped
+    if len(pieces) == 1:
+        return pieces[0]
+    return "".join(f"{{{piece}}}" if index % 2 else _braces(piece) for index, piece in enumerate(pieces))
 
 
 def _braces(text: str) -> str:
@@ -79,20 +98,21 @@ _UNKNOWN = (
 )
 
 
-def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
-    """An engine's complaint about the user's text, with its place there."""
+def at_place(problem: ViewkeeperError, query: QueryText | None) -> ViewkeeperError:
+    """An engine's complaint about a query, with its place in the user's text."""
     for pattern in _UNKNOWN:
         found = pattern.search(problem.message)
         if found:
-            name = re.findall(r'`([^`]+)`|Identifier\("(.+?)"\)', found.group(1))[-1]
-            column = name[0] or name[1]
+            parts = [one or other for one, other in re.findall(r'`([^`]+)`|Identifier\("(.+?)"\)', found.group(1))]
+            column = parts[-1]
             if column.upper() == "ALL":  # Sail takes GROUP BY ALL and ORDER BY ALL for a column
                 return SqlError("the engine cannot run this: GROUP BY ALL or ORDER BY ALL", hint="name the columns")
             near = re.search(r"Did you mean one of the following\? \[(.+?)\]", problem.message)
             names = [part.replace("`", "") for part in near.group(1).split(", ")] if near else []
-            known = [part for part in names if not part.endswith(WEIGHT)]
+            known = [part for part in names if not is_reserved(part.rpartition(".")[2])]
             hint = f"did you mean {known[0]}?" if known else "check the spelling; DESCRIBE table lists its columns"
-            return NotFound(f"there is no column '{column}'", place=place_of_name(column, whole), hint=hint)
+            place = query.place_of_column(parts) if query is not None else None
+            return NotFound(f"there is no column '{column}'", place=place, hint=hint)
     if isinstance(problem, SqlError) or "invalid argument" in problem.message:
         line = re.sub(r"^invalid argument: ", "", problem.message)
         return SqlError(f"the engine cannot run this: {line}", place=problem.place, detail=problem.detail)
@@ -101,28 +121,27 @@ def at_place(problem: ViewkeeperError, whole: str) -> ViewkeeperError:
     return problem
 
 
-def select_frame(tx: OpenTransaction, query: str, whole: str, given: dict[str, Frame] | None = None) -> Frame:
+def select_frame(tx: OpenTransaction, query: QueryText, given: dict[str, Frame] | None = None) -> Frame:
     """The frame of a query inside the transaction. One of a changing statement, over the frames it is given, goes
     through the algebra for its subqueries, and for operators that engines take in different ways."""
 
     def written() -> Frame:
-        return query_frame(tx.store, query, whole, lambda name, place: read_in(tx, name, place), given)
+        return query_frame(tx.store, query, lambda name, place: read_in(tx, name, place), given)
 
-    if given is not None:
-        tree = parse_query(query, whole)
-        if not has_subquery(tree) and says_the_same(tree, coerces=EngineTyper(tx.store.engine).coerces):
-            return written()
-    return selected_frame(tx.store, query, whole, TablesIn(tx, given or {}), written)
+    simple = given is not None and not has_subquery(query.tree)
+    if simple and says_the_same(query.tree, coerces=EngineTyper(tx.store.engine).coerces):
+        return written()
+    return selected_frame(tx.store, query, TablesIn(tx, given or {}), written)
 
 
-def select_frame_at(store: Store, state: State, epoch: int, query: str, whole: str) -> Frame:
+def select_frame_at(store: Store, state: State, epoch: int, query: QueryText) -> Frame:
     """The frame of a query over the tables and views at an epoch."""
     tables = TablesAt(store, state, epoch)
 
     def written() -> Frame:
-        return query_frame(store, query, whole, lambda name, place: read_at(tables, name, place))
+        return query_frame(store, query, lambda name, place: read_at(tables, name, place))
 
-    return selected_frame(store, query, whole, tables, written)
+    return selected_frame(store, query, tables, written)
 
 
 def read_in(tx: OpenTransaction, name: str, place: Place | None) -> Scan | Frame:
@@ -141,18 +160,9 @@ def read_at(tables: TablesAt, name: str, place: Place | None) -> Scan | Frame:
     return pick(Source(relation.schema, relation.files_at(tables.epoch), tables.epoch))
 
 
-def columns_of(tx: OpenTransaction, frame: Frame, whole: str) -> list[tuple[str, str]]:
+def columns_of(tx: OpenTransaction, frame: Frame, query: QueryText) -> list[tuple[str, str]]:
     """Names and types of a query's frame; what is wrong with the query may only show here."""
     try:
         return tx.store.engine.columns(frame)
     except ViewkeeperError as problem:
-        raise at_place(problem, whole) from problem
-
-
-def column_of(relation: Relation, name: str, whole: str) -> Column:
-    """A column that the user's text names."""
-    try:
-        return relation.schema.column(name, relation.name)
-    except NotFound as problem:
-        problem.place = place_of_name(name, whole)
-        raise
+        raise at_place(problem, query) from problem

@@ -13,6 +13,7 @@ from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import EngineError, SessionLost, TypeMismatch, ViewkeeperError
 from viewkeeper.query.frames import at_place
+from viewkeeper.sql.query_text import QueryText
 from viewkeeper.transaction.change import Commit
 
 
@@ -27,7 +28,7 @@ class Result:
         engine: Engine | None = None,
         state: State | None = None,
         commit: Commit | None = None,
-        text: str = "",
+        query: QueryText | None = None,
         count: int | None = None,
         again: Callable[[], Frame] | None = None,
         remarks: Sequence[str] = (),
@@ -40,7 +41,7 @@ class Result:
         self._table = table
         self._frame = frame
         self._engine = engine
-        self._text = text
+        self._query = query
         self._again = again
 
     @property
@@ -64,7 +65,7 @@ class Result:
                 try:
                     self._table = self._from_frame(self._engine.collect)
                 except ViewkeeperError as problem:
-                    raise at_place(problem, self._text) from problem
+                    raise at_place(problem, self._query) from problem
         return self._table
 
     def _from_frame(self, action: Callable[[Frame], Any]) -> Any:

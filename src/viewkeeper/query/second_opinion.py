@@ -21,6 +21,7 @@ from viewkeeper.errors import EngineError, NotFound, SqlError, StatementTimeout,
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.query.frames import query_frame, read_at
 from viewkeeper.query.select import TablesAt
+from viewkeeper.sql.query_text import QueryText
 from viewkeeper.store.store import Store
 
 WRITTEN, ALGEBRA = "its query as written", "its algebra"
@@ -77,7 +78,7 @@ def _as_written(store: Store, state: State, relation: Derived, epoch: int) -> Fr
     tables = TablesAt(store, state, epoch)
     text, schema = relation.definition.sql, relation.schema
     try:
-        frame = query_frame(store, text, text, lambda name, place: read_at(tables, name, place))
+        frame = query_frame(store, QueryText.of(text), lambda name, place: read_at(tables, name, place))
         columns = store.engine.columns(frame)
     except StatementTimeout:
         raise

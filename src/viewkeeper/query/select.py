@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import Relation, VirtualView
@@ -33,15 +33,13 @@ from viewkeeper.errors import (
     SessionLost,
     SqlError,
     TypeMismatch,
-    ViewkeeperError,
 )
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.query.virtual_views import seen_query, virtual_query
 from viewkeeper.recursion.pushed_constants import with_constants
-from viewkeeper.sql.dialect import offset_of
 from viewkeeper.sql.query import Query, Stored, Virtual
+from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.select_statements import PLAIN, Selected, is_plain, says_the_same, select
-from viewkeeper.sql.table_references import parse_query, place_of_name
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -160,39 +158,26 @@ class TablesAt:
         return StateReader(self.store, self.state.relations.__getitem__, self.epoch, self.epoch)
 
 
-def translated(store: Store, text: str, whole: str, tables: Tables) -> Selected | str:
+def translated(store: Store, query: QueryText, tables: Tables) -> Selected | str:
     """A query as algebra, or why it goes to the engine as it is written."""
-    tree = parse_query(text, whole)
     typer = EngineTyper(store.engine)
-    if is_plain(text, tree) and says_the_same(tree, coerces=typer.coerces):
+    if is_plain(query) and says_the_same(query.tree, coerces=typer.coerces):
         return PLAIN
-    own = text in whole
     try:
-        return select(tree, text, whole if own else text, tables, typer)
+        return select(query, tables, typer)
     except NotMaintainable as refusal:
         return refusal.message
-    except ViewkeeperError as problem:
-        if not own:
-            problem.place = _place_of_same(problem.place, text, whole) if problem.place is not None else None
-            problem.hint = problem.hint.replace(f", {WEIGHT}", "") if problem.hint is not None else None
-        raise
 
 
-def _place_of_same(place: Place, text: str, whole: str) -> Place | None:
-    """Where the user's text has what stands at a place of a query that was made from it."""
-    start = offset_of(text, place.line, place.column)
-    return place_of_name(text[start : start + place.length], whole)
-
-
-def selected_frame(store: Store, text: str, whole: str, tables: Tables, written: Callable[[], Frame]) -> Frame:
+def selected_frame(store: Store, query: QueryText, tables: Tables, written: Callable[[], Frame]) -> Frame:
     """The rows of a query. `written` gives the frame of its text as it is."""
-    found = translated(store, text, whole, tables)
+    found = translated(store, query, tables)
     if isinstance(found, str):
         return written()
-    query = tables.seen(found.query)
-    query = replace(query, node=with_constants(query.node))
-    frame = _rows(Lowering(store.engine, tables.reader()), n.at(query.node, n.NEW))
-    return frame.toDF(*(_engine_names(store, query, written) if found.guessed else query.names))
+    seen = tables.seen(found.query)
+    seen = replace(seen, node=with_constants(seen.node))
+    frame = _rows(Lowering(store.engine, tables.reader()), n.at(seen.node, n.NEW))
+    return frame.toDF(*(_engine_names(store, seen, written) if found.guessed else seen.names))
 
 
 def _engine_names(store: Store, query: Query, written: Callable[[], Frame]) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from viewkeeper.algebra.schema import Column, make_schema
 from viewkeeper.catalog.relations import Relation, VirtualView
 from viewkeeper.engine.typer import EngineTyper
-from viewkeeper.errors import Place, SqlError
+from viewkeeper.errors import Place, SqlError, place_of
 from viewkeeper.query.virtual_views import virtual_query
 from viewkeeper.recursion.pushed_constants import with_constants
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
-from viewkeeper.sql.table_references import named_columns, place_of_name
+from viewkeeper.sql.table_references import named_columns
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
@@ -52,9 +52,9 @@ def define(tx: OpenTransaction, text: str, whole: str, columns: tuple[str, ...] 
     """Reads the query of a view."""
     catalog = Names(tx)
     query = read_query(text, whole, catalog, EngineTyper(tx.store.engine))
-    names = named_columns(name, columns, query.names, whole)
+    names = named_columns(name, columns, query.names)
     try:
         return Made(query, names, tuple(catalog.used))
     except SqlError as problem:
-        problem.place = problem.place or place_of_name(name, whole)
+        problem.place = problem.place or place_of(name)
         raise

@@ -1,38 +1,49 @@
-"""Statements that change tables: INSERT, UPDATE, DELETE, MERGE and TRUNCATE, as frozen values."""
+"""Statements that change tables: INSERT, UPDATE, DELETE, MERGE and TRUNCATE, as frozen values.
+
+Names know their places, and expressions are syntax trees whose places are those in the whole text.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from sqlglot import exp
+
+from viewkeeper.errors import Name, SqlError
+from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.tokens import Cursor
+
+Assignments: TypeAlias = tuple[tuple[Name, exp.Expr], ...]
+"""Columns with the expressions that are their values."""
 
 
 @dataclass(frozen=True)
 class Insert:
     """INSERT INTO table [(columns)] query."""
 
-    table: str
-    columns: tuple[str, ...] | None
-    query: str
+    table: Name
+    columns: tuple[Name, ...] | None
+    query: Cut
 
 
 @dataclass(frozen=True)
 class Update:
     """UPDATE table [alias] SET column = expression, ... [WHERE condition]."""
 
-    table: str
-    alias: str
-    assignments: tuple[tuple[str, str], ...]
-    where: str | None
+    table: Name
+    alias: Name
+    assignments: Assignments
+    where: exp.Expr | None
 
 
 @dataclass(frozen=True)
 class Delete:
     """DELETE FROM table [alias] [WHERE condition]."""
 
-    table: str
-    alias: str
-    where: str | None
+    table: Name
+    alias: Name
+    where: exp.Expr | None
 
 
 @dataclass(frozen=True)
@@ -40,20 +51,20 @@ class MergeClause:
     """WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action."""
 
     matched: str
-    condition: str | None
+    condition: exp.Expr | None
     action: str
-    assignments: tuple[tuple[str, str], ...] = ()
+    assignments: Assignments = ()
 
 
 @dataclass(frozen=True)
 class Merge:
     """MERGE INTO table [alias] USING source [alias] ON condition WHEN ..."""
 
-    table: str
-    alias: str
-    source: str
-    source_alias: str
-    on: str
+    table: Name
+    alias: Name
+    source: Name | exp.Expr
+    source_alias: Name
+    on: exp.Expr
     clauses: tuple[MergeClause, ...]
 
 
@@ -61,7 +72,7 @@ class Merge:
 class Truncate:
     """TRUNCATE TABLE name."""
 
-    table: str
+    table: Name
 
 
 def read_insert(cursor: Cursor) -> Insert:
@@ -74,13 +85,13 @@ def read_insert(cursor: Cursor) -> Insert:
     cursor.expect("INTO")
     cursor.accept("TABLE")
     table = cursor.name("a table name")
-    columns: tuple[str, ...] | None = None
+    columns: tuple[Name, ...] | None = None
     if cursor.word() == "(" and cursor.word(1) not in ("SELECT", "WITH", "VALUES", "("):
         columns = cursor.names()
     return Insert(table, columns, cursor.rest("VALUES or a query"))
 
 
-def _alias(cursor: Cursor, stops: tuple[str, ...], default: str) -> str:
+def _alias(cursor: Cursor, stops: tuple[str, ...], default: Name) -> Name:
     if cursor.accept("AS"):
         return cursor.name("an alias")
     if not cursor.at_end and cursor.word() not in stops:
@@ -88,20 +99,20 @@ def _alias(cursor: Cursor, stops: tuple[str, ...], default: str) -> str:
     return default
 
 
-def _assignments(cursor: Cursor, stops: tuple[str, ...], aliases: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    out: list[tuple[str, str]] = []
+def _assignments(cursor: Cursor, stops: tuple[str, ...], aliases: tuple[str, ...]) -> Assignments:
+    out: list[tuple[Name, exp.Expr]] = []
+    seen: set[str] = set()
     while True:
         if cursor.word(1) == "." and cursor.tokens[cursor.index].text.lower() in {a.lower() for a in aliases}:
             cursor.index += 2
         name = cursor.name("a column name")
+        if name.lower() in seen:
+            raise SqlError("a column is set twice", place=name.place, hint="give each column one value")
+        seen.add(name.lower())
         cursor.expect("=")
-        out.append((name, cursor.text_to((",", *stops), "an expression")))
+        out.append((name, cursor.expression((",", *stops), "an expression")))
         if not cursor.accept(","):
-            break
-    names = [name.lower() for name, _ in out]
-    if len(set(names)) < len(names):
-        raise cursor.error("a column is set twice", hint="give each column one value")
-    return tuple(out)
+            return tuple(out)
 
 
 def read_update(cursor: Cursor) -> Update:
@@ -115,7 +126,7 @@ def read_update(cursor: Cursor) -> Update:
         raise cursor.error(
             "UPDATE ... FROM is not Spark SQL", hint="use MERGE INTO ... USING ... WHEN MATCHED THEN UPDATE"
         )
-    where = cursor.rest("a condition") if cursor.accept("WHERE") else None
+    where = cursor.last_expression("a condition") if cursor.accept("WHERE") else None
     cursor.finish()
     return Update(table, alias, assignments, where)
 
@@ -129,7 +140,7 @@ def read_delete(cursor: Cursor) -> Delete:
         raise cursor.error(
             "DELETE ... USING is not Spark SQL", hint="use DELETE ... WHERE ... IN (SELECT ...), or MERGE"
         )
-    where = cursor.rest("a condition") if cursor.accept("WHERE") else None
+    where = cursor.last_expression("a condition") if cursor.accept("WHERE") else None
     cursor.finish()
     return Delete(table, alias, where)
 
@@ -149,18 +160,16 @@ def read_merge(cursor: Cursor) -> Merge:
     table = cursor.name("a table name")
     alias = _alias(cursor, ("USING",), table)
     cursor.expect("USING")
+    source: Name | exp.Expr
     if cursor.word() == "(":
-        start = cursor.index
-        cursor.index += 1
-        cursor.skip_to(())
-        cursor.expect(")")
-        source, default = cursor.text_of(start, cursor.index), "source"
+        first = cursor.tokens[cursor.index]
+        source = cursor.source()
+        name = Name.at("source", cursor.statement.alone, first.start, first.end + 1)
     else:
-        source = default = cursor.name("a table or a query in brackets")
-        source = f"`{source}`"
-    source_alias = _alias(cursor, ("ON",), default)
+        source = name = cursor.name("a table or a query in brackets")
+    source_alias = _alias(cursor, ("ON",), name)
     cursor.expect("ON")
-    on = cursor.text_to(("WHEN",), "a condition")
+    on = cursor.expression(("WHEN",), "a condition")
     clauses: list[MergeClause] = []
     while cursor.accept("WHEN"):
         clauses.append(_merge_clause(cursor, (alias, table)))
@@ -177,7 +186,7 @@ def _merge_clause(cursor: Cursor, aliases: tuple[str, ...]) -> MergeClause:
         matched = "not matched by source"
     else:
         cursor.accept("BY", "TARGET")
-    condition = cursor.text_to(("THEN",), "a condition") if cursor.accept("AND") else None
+    condition = cursor.expression(("THEN",), "a condition") if cursor.accept("AND") else None
     cursor.expect("THEN")
     if cursor.accept("DELETE"):
         clause = MergeClause(matched, condition, "delete")
@@ -194,9 +203,9 @@ def _merge_clause(cursor: Cursor, aliases: tuple[str, ...]) -> MergeClause:
         else:
             names = cursor.names()
             cursor.expect("VALUES", "(")
-            values = [cursor.text_to((",",), "an expression")]
+            values = [cursor.expression((",",), "an expression")]
             while cursor.accept(","):
-                values.append(cursor.text_to((",",), "an expression"))
+                values.append(cursor.expression((",",), "an expression"))
             cursor.expect(")")
             if len(names) != len(values):
                 raise cursor.error(f"INSERT names {len(names)} columns and gives {len(values)} values", back=1)

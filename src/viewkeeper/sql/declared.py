@@ -16,9 +16,8 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import TypeMismatch
-from viewkeeper.sql.dialect import render
+from viewkeeper.sql.dialect import parse_expression, render
 from viewkeeper.sql.functions import GENERATORS
-from viewkeeper.sql.table_references import parse_expression
 
 UNKNOWN = "string"
 """The type of what sqlglot knows none for."""
@@ -32,7 +31,7 @@ class DeclaredTyper:
     def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
         """Names and types of `SELECT items FROM (typed NULLs as inputs) more`."""
         if len(items) == 1 and (call := _GENERATOR.match(items[0])):
-            return self._generated(inputs, call.group(1).lower(), parse_expression(items[0], items[0]).expressions)
+            return self._generated(inputs, call.group(1).lower(), parse_expression(items[0]).expressions)
         text = f"SELECT {', '.join(items)} FROM _vk_typed {more}"
         kinds = {a.label: a.type.ddl for a in inputs}
 

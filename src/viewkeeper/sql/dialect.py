@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -572,16 +572,60 @@ def type_source(node: exp.Expr) -> str:
 
 def parse(text: str, whole: str | None = None) -> exp.Expr:
     """The syntax tree of a query; an error with its place in the user's text if it cannot be read."""
+    return _only_query(_trees(lambda: Verbatim().parse(text), text, whole), place_in(text, 0, 1, whole))
+
+
+def parse_expression(text: str) -> exp.Expr:
+    """The syntax tree of an expression or condition."""
+    return parse_expression_tokens(Verbatim().tokenize(text), text)
+
+
+_SELECT = (TokenType.SELECT, "SELECT")
+
+
+def parse_source_tokens(tokens: Sequence[Token], text: str) -> exp.Expr:
+    """The syntax tree of what some tokens of a text, in brackets, give to FROM; its places are those in the text."""
+    before = (_SELECT, (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+    source: exp.Expr = _parse_after(before, tokens, text).args["from_"].this.pop()
+    return source
+
+
+def parse_expression_tokens(tokens: Sequence[Token], text: str) -> exp.Expr:
+    """The syntax tree of an expression that some tokens of a text make up; its places are those in the text."""
+    before = (_SELECT, (TokenType.NUMBER, "1"), (TokenType.WHERE, "WHERE"))
+    tree = _parse_after(before, tokens, text)
+    where = tree.args.get("where")
+    more = [name for name, part in tree.args.items() if part and name not in ("expressions", "where", "kind")]
+    if not isinstance(tree, exp.Select) or where is None or more:
+        place = Place.at(text, tokens[0].start, tokens[-1].end + 1 - tokens[0].start)
+        raise SqlError("an expression cannot go on like this", place=place)
+    condition: exp.Expr = where.this.pop()
+    return condition
+
+
+def _parse_after(before: Sequence[tuple[TokenType, str]], tokens: Sequence[Token], text: str) -> exp.Expr:
+    """The syntax tree of a query of which some tokens of a text are the rest."""
+    first = tokens[0]
+    made = [Token(kind, word, first.line, first.col, first.start, first.start) for kind, word in before]
+    trees = _trees(lambda: Verbatim().parser().parse([*made, *tokens], text), text, None)
+    return _only_query(trees, Place.at(text, first.start))
+
+
+def _trees(read: Callable[[], list[exp.Expr | None]], text: str, whole: str | None) -> list[exp.Expr]:
+    """The syntax trees that are read of a text; an error with its place in the user's text if they cannot be."""
     try:
-        trees = [tree for tree in Verbatim().parse(text) if tree is not None]
+        return [tree for tree in read() if tree is not None]
     except ParseError as problem:
         raise _at_its_place(problem, text, whole) from None
     except AssertionError:  # sqlglot gives up like this on some set operations after |>
         raise SqlError("bad SQL: the query cannot be read", place=place_in(text, 0, 1, whole)) from None
     except SqlglotError as problem:
         raise SqlError(f"bad SQL: {str(problem).splitlines()[0]}", place=place_in(text, 0, 1, whole)) from None
+
+
+def _only_query(trees: list[exp.Expr], place: Place) -> exp.Expr:
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
-        raise SqlError("bad SQL: expected a query", place=place_in(text, 0, 1, whole))
+        raise SqlError("bad SQL: expected a query", place=place)
     return trees[0]
 
 
@@ -591,16 +635,17 @@ def render(tree: exp.Expr) -> str:
 
 
 class Cut(str):
-    """A piece of a text, which knows where it begins there."""
+    """A piece of a text, which knows the text and where it begins there."""
 
-    __slots__ = ("start",)
+    __slots__ = ("start", "whole")
     start: int
+    whole: str
 
     @staticmethod
     def of(text: str, start: int, end: int) -> Cut:
         """The piece of a text between two offsets."""
         piece = Cut(text[start:end])
-        piece.start = start
+        piece.start, piece.whole = start, text
         return piece
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewkeeper.errors import Name
 from viewkeeper.sql.tokens import Cursor
 
 
@@ -11,7 +12,7 @@ from viewkeeper.sql.tokens import Cursor
 class DropFunction:
     """DROP FUNCTION [IF EXISTS] name."""
 
-    name: str
+    name: Name
     if_exists: bool
 
 

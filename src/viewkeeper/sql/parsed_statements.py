@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from viewkeeper.algebra.types import spelled
+from viewkeeper.errors import Name
 from viewkeeper.sql.change_statements import (
     Delete,
     Insert,
@@ -20,6 +21,7 @@ from viewkeeper.sql.change_statements import (
     read_truncate,
     read_update,
 )
+from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.function_statements import DropFunction, read_drop_function
 from viewkeeper.sql.set_statements import Set, read_set
 from viewkeeper.sql.table_statements import CreateTable, DropTable, read_create_table, read_drop_table
@@ -87,14 +89,14 @@ class Show:
 class Describe:
     """DESCRIBE name."""
 
-    name: str
+    name: Name
 
 
 @dataclass(frozen=True)
 class Select:
     """A query, with the epoch to read at."""
 
-    query: str
+    query: Cut
     epoch: int | None
 
 
@@ -103,23 +105,16 @@ Explained: TypeAlias = Select | Insert | Update | Delete | Merge | AlterView | C
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN VIEW name | query | change | another definition.
+    """EXPLAIN VIEW name | query | change | another definition: the name of a view, or a statement."""
 
-    `what` is 'view', 'select', 'insert', 'update', 'delete', 'merge', 'alterview' or 'createview'. For a view there is
-    its name, else the text of the statement and the statement itself.
-    """
-
-    what: str
-    name: str | None = None
-    text: str | None = None
-    statement: Explained | None = None
+    what: Name | Explained
 
 
 @dataclass(frozen=True)
 class Analyze:
     """ANALYZE VIEW query."""
 
-    query: str
+    query: Cut
 
 
 Parsed: TypeAlias = (
@@ -201,16 +196,16 @@ def _describe(cursor: Cursor) -> Describe:
 
 
 def _select(cursor: Cursor) -> Select:
-    tokens = cursor.tokens
+    tokens = cursor.tokens[cursor.index :]
     epoch: int | None = None
-    stop = len(tokens)
+    stop = len(cursor.tokens)
     words = [token.text.upper() for token in tokens[-4:]]
     if len(tokens) > 4 and words[:3] == ["AS", "OF", "EPOCH"]:
         if not words[3].isdigit():
             raise cursor.error("AS OF EPOCH needs a number", hint="for instance AS OF EPOCH 7")
         epoch = int(words[3])
         stop -= 4
-    return Select(cursor.text_of(0, stop), epoch)
+    return Select(cursor.text_of(cursor.index, stop), epoch)
 
 
 def _explain(cursor: Cursor) -> Explain:
@@ -218,20 +213,22 @@ def _explain(cursor: Cursor) -> Explain:
     if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW"):
         name = cursor.name("a view name")
         cursor.finish()
-        return Explain("view", name=name)
+        return Explain(name)
     reader = _EXPLAINED.get(cursor.word())
     if reader is None:
         raise cursor.error(
             "EXPLAIN does not know this",
             hint="use EXPLAIN VIEW name, or EXPLAIN before SELECT, INSERT, UPDATE, DELETE, MERGE or ALTER VIEW",
         )
-    inner = Statement(cursor.statement.text, cursor.tokens[cursor.index :])
-    statement = reader(Cursor(inner))
+    start = cursor.index
+    statement = reader(cursor)
     if isinstance(statement, CreateTable):
+        cursor.index = start
         raise cursor.error("EXPLAIN CREATE TABLE has nothing to say", hint="run it")
     if isinstance(statement, SuspendView):
+        cursor.index = start
         raise cursor.error("EXPLAIN of SUSPEND has nothing to say", hint=f"EXPLAIN VIEW {spelled(statement.name)}")
-    return Explain(type(statement).__name__.lower(), text=inner.sql, statement=statement)
+    return Explain(statement)
 
 
 def _create(cursor: Cursor) -> CreateTable | CreateView:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.schema import is_reserved
 from viewkeeper.errors import NotFound
 from viewkeeper.sql.context import Context
 
@@ -100,7 +101,7 @@ def unknown(context: Context, scope: Scope, node: exp.Column, more: Sequence[str
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(names))
+    unique = [given for given in dict.fromkeys(names) if not is_reserved(given)]
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in unique], n=1, cutoff=0.5)
     if near:
         return f"did you mean {next(n for n in unique if n.lower() == near[0])}?"

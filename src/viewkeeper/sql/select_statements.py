@@ -16,15 +16,17 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import is_aggregate
 from viewkeeper.sql.catalog import Catalog, Query, Stored
 from viewkeeper.sql.context import Context, Typer
+from viewkeeper.sql.dialect import place_in
 from viewkeeper.sql.finish import finished
 from viewkeeper.sql.functions import ORDER_DEPENDENT, WITHOUT_BRACKETS
 from viewkeeper.sql.generators import is_generator
 from viewkeeper.sql.limits import is_all
 from viewkeeper.sql.naming import column_name
 from viewkeeper.sql.operators import has_operators
+from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.row_values import has_row_values, without_row_values
 from viewkeeper.sql.scopes import Scope
-from viewkeeper.sql.table_references import find_references, place_in
+from viewkeeper.sql.table_references import find_references
 from viewkeeper.sql.translation import Translation
 from viewkeeper.sql.window_names import resolve_named_windows
 
@@ -55,11 +57,12 @@ class Selected:
     guessed: bool
 
 
-def is_plain(text: str, tree: exp.Expr) -> bool:
+def is_plain(query: QueryText) -> bool:
     """Whether a query reads at most one table and has nothing but columns, WHERE, ORDER BY and LIMIT."""
+    tree = query.tree
     if isinstance(tree, exp.Values):
         return True
-    if not isinstance(tree, exp.Select) or not text.lstrip().upper().startswith("SELECT"):
+    if not isinstance(tree, exp.Select) or not query.begins_with_select:
         return False
     if any(value and name not in _PLAIN_PARTS for name, value in tree.args.items()):
         return False
@@ -103,9 +106,10 @@ def _uses_own_names(tree: exp.Select) -> bool:
     return False
 
 
-def select(tree: exp.Expr, text: str, whole: str, catalog: Catalog, typer: Typer) -> Selected:
-    """The algebra of a SELECT; NotMaintainable names what only an engine can do. The tree is used up."""
-    context = _Context(text, whole, typer)
+def select(query_text: QueryText, catalog: Catalog, typer: Typer) -> Selected:
+    """The algebra of a SELECT; NotMaintainable names what only an engine can do."""
+    context = _Context(query_text.text, query_text.whole, typer)
+    tree = query_text.tree.copy()
     guesses = set(_guesses(tree, context))
     root = _with_order(_unbracketed(without_row_values(context, tree)))
     _refuse_order(root, context)

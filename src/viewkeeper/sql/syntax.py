@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from viewkeeper.algebra.types import Type, parse_type
-from viewkeeper.errors import TypeMismatch
+from viewkeeper.errors import Name, TypeMismatch
 from viewkeeper.sql.coercion import VOID
 from viewkeeper.sql.dialect import literal_suffix, type_source
 
@@ -41,6 +41,28 @@ def cast(node: exp.Expr, kind: Type) -> exp.Cast:
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """name(arguments)."""
     return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def column(table: str, name: str) -> exp.Column:
+    """table.name."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+
+
+def named(node: exp.Expr, name: str) -> exp.Alias:
+    """node AS name."""
+    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+
+def table(name: str, alias: str, at: Name) -> exp.Table:
+    """name AS alias; what is wrong with it has the place of another name, which it stands for."""
+    this = exp.Identifier(this=name, quoted=True)
+    this.meta.update(start=at.start, end=at.end - 1)
+    return exp.Table(this=this, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def case(branches: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None = None) -> exp.Case:
+    """CASE WHEN condition THEN value ... [ELSE default] END."""
+    return exp.Case(ifs=[exp.If(this=test, true=value) for test, value in branches], default=default)
 
 
 def joined(kind: type[exp.Expr], tests: Sequence[exp.Expr]) -> exp.Expr:

@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
-from viewkeeper.errors import Place, SqlError
-from viewkeeper.sql.dialect import offset_of, parse, place_in
-
-__all__ = [
-    "Reference",
-    "find_references",
-    "parse_expression",
-    "parse_query",
-    "place_in",
-    "place_of_name",
-]
+from viewkeeper.errors import SqlError, place_of
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A table named in a query: where, and whether it has an alias of its own."""
+    """A table named in a query: where, and the syntax that names it, which may have an alias."""
 
     name: str
     start: int
     end: int
-    has_alias: bool
-
-
-def parse_query(query: str, whole: str | None = None) -> exp.Expr:
-    """The syntax tree of a query; an error with its place in the user's text if it cannot be read."""
-    return parse(query, whole)
-
-
-def parse_expression(text: str, whole: str) -> exp.Expr:
-    """The syntax tree of an expression or condition that was cut from a statement."""
-    prefix = "SELECT 1 WHERE "
-    try:
-        tree = parse_query(prefix + text)
-    except SqlError as problem:
-        if problem.place is not None:
-            offset = offset_of(prefix + text, problem.place.line, problem.place.column) - len(prefix)
-            problem.place = place_in(text, offset, problem.place.length, whole)
-        raise
-    where = tree.args.get("where")
-    more = [name for name, part in tree.args.items() if part and name not in ("expressions", "where", "kind")]
-    if not isinstance(tree, exp.Select) or where is None or more:
-        raise SqlError("an expression cannot go on like this", place=place_in(text, 0, len(text), whole))
-    condition: exp.Expr = where.this
-    return condition
+    table: exp.Table
 
 
 def find_references(tree: exp.Expr) -> list[Reference]:
@@ -76,7 +42,7 @@ def find_references(tree: exp.Expr) -> list[Reference]:
                 f"'{table.db}.{table.name}' has more than one part: there are no schemas or catalogs",
                 hint=f"write `{table.name}`",
             )
-        found[meta["start"]] = Reference(table.name, meta["start"], meta["end"] + 1, bool(table.alias))
+        found[meta["start"]] = Reference(table.name, meta["start"], meta["end"] + 1, table)
     return [found[start] for start in sorted(found)]
 
 
@@ -103,13 +69,13 @@ def _within(node: exp.Expr, ancestor: exp.Expr) -> bool:
     return False
 
 
-def named_columns(name: str, given: tuple[str, ...] | None, own: tuple[str, ...], whole: str) -> tuple[str, ...]:
+def named_columns(name: str, given: tuple[str, ...] | None, own: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a view's columns: those that are given, or its query's own. No two are the same."""
-    names = given if given is not None else own
+    names = tuple(map(str, given)) if given is not None else own
     if len(names) != len(own):
         raise SqlError(
             f"{name} names {len(names)} columns, its query has {len(own)}",
-            place=place_of_name(name, whole),
+            place=place_of(name),
             hint=f"the query's columns are {', '.join(own)}",
         )
     seen: set[str] = set()
@@ -117,14 +83,8 @@ def named_columns(name: str, given: tuple[str, ...] | None, own: tuple[str, ...]
         if column.lower() in seen:
             raise SqlError(
                 f"two columns of {name} are named '{column}'",
-                place=place_of_name(name, whole),
+                place=place_of(name),
                 hint="give one another name with AS",
             )
         seen.add(column.lower())
     return names
-
-
-def place_of_name(name: str, whole: str) -> Place | None:
-    """Where a name first stands in the user's text."""
-    found = re.search(rf"(?<![\w`]){re.escape(name)}(?![\w`])|`{re.escape(name)}`", whole, re.IGNORECASE)
-    return Place.at(whole, found.start(), found.end() - found.start()) if found else None

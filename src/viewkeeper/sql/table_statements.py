@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from viewkeeper.algebra.schema import Column, ForeignKey, Key, Schema, make_schema
 from viewkeeper.algebra.types import Type, parse_type
-from viewkeeper.errors import ViewkeeperError
-from viewkeeper.sql.table_references import place_of_name
+from viewkeeper.errors import Name, ViewkeeperError
+from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.tokens import Cursor
 
 
@@ -16,9 +15,9 @@ from viewkeeper.sql.tokens import Cursor
 class CreateTable:
     """CREATE TABLE [IF NOT EXISTS] name (columns) | AS query."""
 
-    name: str
+    name: Name
     schema: Schema | None
-    query: str | None
+    query: Cut | None
     if_not_exists: bool
 
 
@@ -26,7 +25,7 @@ class CreateTable:
 class DropTable:
     """DROP TABLE [IF EXISTS] name [CASCADE]."""
 
-    name: str
+    name: Name
     if_exists: bool
     cascade: bool = False
 
@@ -53,13 +52,7 @@ def read_create_table(cursor: Cursor) -> CreateTable:
             hint="load the files instead: viewkeeper load TABLE FILE",
         )
     cursor.finish()
-    try:
-        return CreateTable(name, make_schema(columns, keys, references), None, if_not_exists)
-    except ViewkeeperError as problem:
-        named = re.search(r"column(?: name|s named)? '(.+?)'|'(.+?)' is a reserved", problem.message)
-        name = (named.group(1) or named.group(2)) if named else ""
-        problem.place = problem.place or place_of_name(name, cursor.statement.alone) or cursor.place(0)
-        raise
+    return CreateTable(name, make_schema(columns, keys, references), None, if_not_exists)
 
 
 def _column_or_key(cursor: Cursor, columns: list[Column], keys: list[Key], references: list[ForeignKey]) -> None:
@@ -103,7 +96,7 @@ def _column_or_key(cursor: Cursor, columns: list[Column], keys: list[Key], refer
     columns.append(Column(name, kind, nullable))
 
 
-def _reference(cursor: Cursor, columns: tuple[str, ...]) -> ForeignKey:
+def _reference(cursor: Cursor, columns: tuple[Name, ...]) -> ForeignKey:
     cursor.expect("REFERENCES")
     table = cursor.name("a table name")
     referenced = cursor.names() if cursor.word() == "(" else ()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
+from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from viewkeeper.errors import Place, SqlError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.errors import Name, Place, SqlError
+from viewkeeper.sql.dialect import Cut, parse_expression_tokens, parse_source_tokens
 
 
 class _Tokenizer(Spark.Tokenizer):
@@ -24,15 +27,14 @@ class _Tokenizer(Spark.Tokenizer):
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text."""
+    """The tokens of a text, as the parser of queries and expressions takes them."""
     try:
-        found = list(_Tokenizer(dialect=Dialect.get_or_raise("spark")).tokenize(text))
+        return list(_Tokenizer(dialect=Dialect.get_or_raise("spark")).tokenize(text))
     except SqlglotError as problem:
         start = _unclosed(text)
         kind = "comment" if text.startswith("/*", start) else "quote"
         what = f"a {kind} is not closed" if start >= 0 else str(problem).splitlines()[0]
         raise SqlError(f"the SQL text cannot be read: {what}", place=Place.at(text, max(start, 0))) from None
-    return [part for token in found for part in _single_words(text, token)]
 
 
 _CLOSED = re.compile(r"""[^'"`/-]+|'([^'\\]|\\.)*'|"([^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)|-""", re.DOTALL)
@@ -64,10 +66,11 @@ def _single_words(text: str, token: Token) -> list[Token]:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement: its tokens, within the whole text the user gave."""
+    """One statement within the whole text the user gave: its tokens, one per word, and as the parser takes them."""
 
     text: str
     tokens: tuple[Token, ...]
+    parsed: tuple[Token, ...]
 
     @property
     def start(self) -> int:
@@ -79,16 +82,29 @@ class Statement:
         """Offset after its last letter."""
         return int(self.tokens[-1].end) + 1
 
-    @property
+    @cached_property
     def alone(self) -> str:
         """The whole text with everything but this statement blank: places in it are places in the text."""
-        before, after = self.text[: self.start], self.text[self.end :]
-        return re.sub(r"[^\n]", " ", before) + self.sql + re.sub(r"[^\n]", " ", after).rstrip()
+        return _blank(self.text[: self.start]) + self.sql + _blank(self.text[self.end :]).rstrip()
 
     @property
     def sql(self) -> str:
         """The statement's own text."""
         return self.text[self.start : self.end]
+
+    def between(self, start: int, end: int) -> tuple[Token, ...]:
+        """The tokens between two offsets, as the parser takes them."""
+        first = bisect.bisect_left(self.parsed, start, key=_start)
+        return self.parsed[first : bisect.bisect_left(self.parsed, end, key=_start)]
+
+
+def _start(token: Token) -> int:
+    return int(token.start)
+
+
+def _blank(text: str) -> str:
+    """As many blanks in as many lines."""
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
 def escape_quotes(text: str) -> str:
@@ -109,24 +125,27 @@ def escape_quotes(text: str) -> str:
 def split(text: str) -> list[Statement]:
     """The statements of a text, separated by semicolons. A rule's DO BEGIN ... END belongs to the rule."""
     statements: list[Statement] = []
+    parsed: list[Token] = []
     current: list[Token] = []
     words: list[str] = []
     depth = 0  # of BEGIN and CASE within a rule
-    for token in tokenize(text):
-        word = "" if text[token.start] in "`'\"" else str(token.text).upper()
-        if token.token_type == TokenType.SEMICOLON and depth == 0:
+    for given in tokenize(text):
+        if given.token_type == TokenType.SEMICOLON and depth == 0:
             if current:
-                statements.append(Statement(text, tuple(current)))
-            current, words = [], []
+                statements.append(Statement(text, tuple(current), tuple(parsed)))
+            parsed, current, words = [], [], []
             continue
-        if word == "BEGIN" and words[-1:] == ["DO"] and _makes_rule(words):
-            depth += 1
-        elif depth and word in ("CASE", "END"):
-            depth += 1 if word == "CASE" else -1
-        current.append(token)
-        words.append(word)
+        parsed.append(given)
+        for token in _single_words(text, given):
+            word = "" if text[token.start] in "`'\"" else str(token.text).upper()
+            if word == "BEGIN" and words[-1:] == ["DO"] and _makes_rule(words):
+                depth += 1
+            elif depth and word in ("CASE", "END"):
+                depth += 1 if word == "CASE" else -1
+            current.append(token)
+            words.append(word)
     if current:
-        statements.append(Statement(text, tuple(current)))
+        statements.append(Statement(text, tuple(current), tuple(parsed)))
     return statements
 
 
@@ -169,7 +188,7 @@ class Cursor:
             if not self.accept(word):
                 raise self.error(f"expected {word} here")
 
-    def name(self, what: str) -> str:
+    def name(self, what: str) -> Name:
         """Reads an identifier."""
         if self.at_end:
             raise self.error(f"expected {what} at the end")
@@ -180,9 +199,9 @@ class Cursor:
         self.index += 1
         if self.word() == "." and self.index + 1 < len(self.tokens):
             raise self.error("names have one part: there are no schemas or catalogs", back=0)
-        return str(token.text)
+        return Name.at(str(token.text), self.statement.alone, token.start, token.end + 1)
 
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Name, ...]:
         """Reads column names in brackets."""
         self.expect("(")
         found = [self.name("a column name")]
@@ -213,20 +232,38 @@ class Cursor:
             self.index += 1
         return start, self.index
 
-    def text_of(self, start: int, stop: int) -> str:
+    def text_of(self, start: int, stop: int) -> Cut:
         """The source text of a token range."""
         if start >= stop:
-            return ""
-        return Cut.of(self.statement.text, self.tokens[start].start, self.tokens[stop - 1].end + 1)
+            return Cut.of(self.statement.alone, 0, 0)
+        return Cut.of(self.statement.alone, self.tokens[start].start, self.tokens[stop - 1].end + 1)
 
-    def text_to(self, stops: Iterable[str], what: str) -> str:
-        """The source text up to one of these words; an error if there is none."""
+    def expression(self, stops: Iterable[str], what: str) -> exp.Expr:
+        """Reads an expression up to one of these words; its places are those in the text."""
         start, stop = self.skip_to(stops)
         if start == stop:
             raise self.error(f"expected {what} here")
-        return self.text_of(start, stop)
+        return parse_expression_tokens(self._between(start, stop), self.statement.alone)
 
-    def rest(self, what: str) -> str:
+    def last_expression(self, what: str) -> exp.Expr:
+        """Reads an expression up to the end of the statement."""
+        start, self.index = self.index, len(self.tokens)
+        if start == self.index:
+            raise self.error(f"expected {what} at the end")
+        return parse_expression_tokens(self._between(start, self.index), self.statement.alone)
+
+    def source(self) -> exp.Expr:
+        """Reads a query or tables in brackets, as they stand in FROM; its places are those in the text."""
+        start = self.index
+        self.expect("(")
+        self.skip_to(())
+        self.expect(")")
+        return parse_source_tokens(self._between(start, self.index), self.statement.alone)
+
+    def _between(self, start: int, stop: int) -> tuple[Token, ...]:
+        return self.statement.between(self.tokens[start].start, self.tokens[stop - 1].end + 1)
+
+    def rest(self, what: str) -> Cut:
         """The source text up to the end of the statement."""
         start, self.index = self.index, len(self.tokens)
         if start == self.index:

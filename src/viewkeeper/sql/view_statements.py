@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from viewkeeper.algebra.durations import seconds
-from viewkeeper.errors import Place, SqlError
+from viewkeeper.errors import Name, Place, SqlError
+from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.tokens import Cursor
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
@@ -29,9 +30,9 @@ class ViewOptions:
 class CreateView:
     """CREATE [OR REPLACE] [MATERIALIZED] VIEW [IF NOT EXISTS] name [(columns)] [WITH (options)] AS query."""
 
-    name: str
-    columns: tuple[str, ...] | None
-    query: str
+    name: Name
+    columns: tuple[Name, ...] | None
+    query: Cut
     materialized: bool
     or_replace: bool
     if_not_exists: bool
@@ -45,8 +46,8 @@ class AlterView:
     `materialized` is None for ALTER VIEW, which takes either kind; `options` are those that get another value.
     """
 
-    name: str
-    query: str
+    name: Name
+    query: Cut
     materialized: bool | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -55,7 +56,7 @@ class AlterView:
 class DropView:
     """DROP [MATERIALIZED] VIEW [IF EXISTS] name [CASCADE]. `materialized` is None for DROP VIEW: either kind."""
 
-    name: str
+    name: Name
     materialized: bool | None
     if_exists: bool
     cascade: bool
@@ -65,21 +66,21 @@ class DropView:
 class SuspendView:
     """ALTER [MATERIALIZED] VIEW name SUSPEND."""
 
-    name: str
+    name: Name
 
 
 @dataclass(frozen=True)
 class Refresh:
     """REFRESH [TABLE | MATERIALIZED VIEW | VIEW] name."""
 
-    name: str
+    name: Name
 
 
 @dataclass(frozen=True)
 class Verify:
     """VERIFY [[MATERIALIZED] VIEW name] [WITH (engine = 'spark')]; without a name, all of them."""
 
-    name: str | None
+    name: Name | None
     engine: str | None = None
 
 
@@ -120,10 +121,10 @@ _ELSEWHERE = {
 }
 
 
-def _columns(cursor: Cursor) -> tuple[str, ...]:
+def _columns(cursor: Cursor) -> tuple[Name, ...]:
     """Column names, each with a COMMENT if the user likes."""
     cursor.expect("(")
-    names: list[str] = []
+    names: list[Name] = []
     while True:
         name = cursor.name("a column name")
         if name.lower() in (known.lower() for known in names):
@@ -153,7 +154,7 @@ def _string(cursor: Cursor, what: str, hint: str) -> str:
     return str(cursor.tokens[cursor.index - 1].text)
 
 
-def _query(cursor: Cursor) -> str:
+def _query(cursor: Cursor) -> Cut:
     """Reads the query to the end of the statement."""
     if not cursor.at_end and cursor.word() not in QUERY_WORDS:
         raise cursor.error("a view is a query", hint="for instance AS SELECT region, sum(amount) FROM orders ...")

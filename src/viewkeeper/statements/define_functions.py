@@ -6,6 +6,7 @@ import difflib
 
 from viewkeeper.catalog.declared_functions import Function, users_of
 from viewkeeper.errors import ConstraintViolation, NotFound, Place
+from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
@@ -20,11 +21,12 @@ def declare_function(tx: OpenTransaction, function: Function) -> bool:
     return True
 
 
-def drop_function(tx: OpenTransaction, name: str, *, if_exists: bool, place: Place | None) -> None:
-    """Drops a function that no view uses."""
+def drop_function(tx: OpenTransaction, statement: sql.DropFunction) -> None:
+    """DROP FUNCTION: of one that no view uses."""
+    name, place = statement.name, statement.name.place
     there = tx.function(name)
     if there is None:
-        if if_exists:
+        if statement.if_exists:
             return
         near = difflib.get_close_matches(name.lower(), tx.function_names(), 1)
         hint = f"did you mean '{near[0]}'?" if near else "SHOW FUNCTIONS lists those that the database knows"

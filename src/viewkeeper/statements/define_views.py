@@ -18,7 +18,7 @@ from viewkeeper.catalog.name_errors import already_exists, wrong_kind
 from viewkeeper.catalog.relations import Auxiliary, Derived, MaterializedView, Relation, VirtualView, as_derived
 from viewkeeper.catalog.state import State
 from viewkeeper.delta.exists import asks_for_any_row
-from viewkeeper.errors import NotMaintainable, Place, SqlError
+from viewkeeper.errors import Name, NotMaintainable, Place, SqlError
 from viewkeeper.maintain.declared_keys import declared_keys, foreign_keys
 from viewkeeper.maintain.propagation import maintained_node
 from viewkeeper.maintain.redefining import compare, compared
@@ -28,9 +28,9 @@ from viewkeeper.plan.maintainable import unbound
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
 from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.functions import SKETCHES
 from viewkeeper.sql.sail_functions import check_on_sail
-from viewkeeper.sql.table_references import place_of_name
 from viewkeeper.sql.view_statements import does_not_apply
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.trial import try_definitions
@@ -48,7 +48,7 @@ UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
 # creating -----------------------------------------------------------------------------------------
 
 
-def create_view(tx: OpenTransaction, statement: sql.CreateView, whole: str) -> None:
+def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
     """CREATE [OR REPLACE] [MATERIALIZED] VIEW."""
     there = tx.find(statement.name)
     kind = MaterializedView if statement.materialized else VirtualView
@@ -58,12 +58,12 @@ def create_view(tx: OpenTransaction, statement: sql.CreateView, whole: str) -> N
         if not statement.or_replace:
             raise already_exists(there, statement.name, kind)
         if not isinstance(there, kind):
-            raise wrong_kind(there, "DROP", place_of_name(statement.name, whole))
-    _check_functions(tx, statement.query, whole)
-    made = define(tx, statement.query, whole, statement.columns, statement.name)
+            raise wrong_kind(there, "DROP", statement.name.place)
+    _check_functions(tx, statement.query)
+    made = define(tx, statement.query, statement.query.whole, statement.columns, statement.name)
     definition = Definition(
         kind.kind,
-        statement.query,
+        str(statement.query),
         made.names,
         to_json(made.node),
         refresh=statement.options.refresh,
@@ -74,35 +74,30 @@ def create_view(tx: OpenTransaction, statement: sql.CreateView, whole: str) -> N
         engine=tx.store.engine.kind,
         auxiliary=statement.options.auxiliary,
     )
-    _check_options(statement.name, definition, made.node, whole)
+    _check_options(statement.name, definition, made.node)
     with tx.defining():
         if there is not None:
-            _replace(tx, as_derived(there), definition, made, whole)
+            _replace(tx, as_derived(there), definition, made, statement.name.place)
         else:
-            create_made(tx, statement.name, definition, made)
-        _try(tx, statement.name, whole)
+            create_made(tx, str(statement.name), definition, made)
+        try_definitions(tx, lambda _: statement.name.place)
 
 
-def _try(tx: OpenTransaction, name: str, whole: str) -> None:
-    try_definitions(tx, lambda view: place_of_name(view, whole) or place_of_name(name, whole))
-
-
-def _check_functions(tx: OpenTransaction, text: str, whole: str) -> None:
+def _check_functions(tx: OpenTransaction, query: Cut) -> None:
     """Refuses functions that the database's engine does not have, or has another value for than the reference."""
     engine = tx.store.engine
     if engine.kind == "sail":
-        check_on_sail(text, whole, tx.store.known_functions())
+        check_on_sail(query, query.whole, tx.store.known_functions())
 
 
-def _check_options(name: str, definition: Definition, node: n.Node, whole: str) -> None:
+def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
     """Refuses what a view is asked to be and its query does not allow."""
-    place = place_of_name(name, whole)
     alone = definition.is_stored and definition.auxiliary is False
     for call in _unsteady(node) if alone and definition.refresh != "full" else ():
         raise NotMaintainable(
             f"{name} cannot be kept without an auxiliary relation: {call.function} rounds by the order of the rows, "
             "so what it was before a change must be stored",
-            place=place,
+            place=name.place,
             hint="leave out auxiliary = false, or write refresh = 'full'",
         )
     if not definition.is_stored or definition.refresh != "incremental":
@@ -110,7 +105,7 @@ def _check_options(name: str, definition: Definition, node: n.Node, whole: str) 
     for reason, instead in [*unbound(node), *(_unbound_alone(node) if alone else ())]:
         raise NotMaintainable(
             f"{name} cannot be kept by change alone: {reason}",
-            place=place,
+            place=name.place,
             hint=f"{instead}, or leave the choice to refresh = 'auto'",
         )
 
@@ -275,37 +270,35 @@ def _again(
 # replacing ----------------------------------------------------------------------------------------
 
 
-def alter_view(tx: OpenTransaction, statement: sql.AlterView, whole: str) -> None:
+def alter_view(tx: OpenTransaction, statement: sql.AlterView) -> None:
     """ALTER [MATERIALIZED] VIEW name AS query."""
-    place = place_of_name(statement.name, whole)
+    place = statement.name.place
     relation = _view(tx, statement.name, place, "ALTER")
     if statement.materialized and not isinstance(relation, MaterializedView):
         raise wrong_kind(relation, "ALTER", place)
-    _check_functions(tx, statement.query, whole)
+    _check_functions(tx, statement.query)
     if isinstance(relation, VirtualView) and (given := [name for name, _ in statement.options if name != "auxiliary"]):
         raise does_not_apply(given[0], place)
-    made = define(tx, statement.query, whole, None, statement.name)
+    made = define(tx, statement.query, statement.query.whole, None, statement.name)
     definition = replace(
         relation.definition,
-        sql=statement.query,
+        sql=str(statement.query),
         names=made.names,
         query=to_json(made.node),
         uses=made.uses,
         refreshed=0,
         **dict(statement.options),
     )
-    _check_options(statement.name, definition, made.node, whole)
+    _check_options(statement.name, definition, made.node)
     with tx.defining():
-        _replace(tx, relation, definition, made, whole)
-        _try(tx, statement.name, whole)
+        _replace(tx, relation, definition, made, place)
+        try_definitions(tx, lambda _: statement.name.place)
 
 
-def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, made: Made, whole: str) -> None:
+def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, made: Made, place: Place) -> None:
     """Gives a view another query. With the same columns it stays the same relation; its feed gets the difference."""
     if reading(tx.alive()).reads_itself(relation.id, made.uses):
-        raise SqlError(
-            f"{relation.name} would read itself", place=place_of_name(relation.name, whole), hint="use other relations"
-        )
+        raise SqlError(f"{relation.name} would read itself", place=place, hint="use other relations")
     old = [(c.name.lower(), c.type) for c in relation.schema]
     same = old == [(c.name.lower(), c.type) for c in made.schema]
     users = tx.dependents(relation.id)
@@ -313,7 +306,7 @@ def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, mad
         raise SqlError(
             f"{relation.name} cannot get other columns: {', '.join(user.name for user in users)} "
             f"{'reads' if len(users) == 1 else 'read'} it",
-            place=place_of_name(relation.name, whole),
+            place=place,
             hint="keep names and types of its columns, or drop those first",
         )
     if same:
@@ -370,21 +363,21 @@ def reread(tx: OpenTransaction, key: str) -> None:
 # dropping -----------------------------------------------------------------------------------------
 
 
-def drop_view(tx: OpenTransaction, statement: sql.DropView, whole: str) -> None:
+def drop_view(tx: OpenTransaction, statement: sql.DropView) -> None:
     """DROP [MATERIALIZED] VIEW."""
     there = tx.find(statement.name)
     if there is None and statement.if_exists:
         return
-    place = place_of_name(statement.name, whole)
+    place = statement.name.place
     relation = _view(tx, statement.name, place, "DROP")
     if statement.materialized and not isinstance(relation, MaterializedView):
         raise wrong_kind(relation, "DROP", place)
     _drop(tx, relation, place, cascade=statement.cascade)
 
 
-def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable, whole: str) -> None:
+def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable) -> None:
     """DROP TABLE of a table that views read."""
-    place = place_of_name(statement.name, whole)
+    place = statement.name.place
     _drop(tx, tx.table(statement.name, place), place, cascade=statement.cascade)
 
 

@@ -13,14 +13,15 @@ from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Vi
 from viewkeeper.catalog.state import State
 from viewkeeper.query.select import TablesAt, translated
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.table_references import find_references, parse_expression, parse_query, place_in, place_of_name
+from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.table_references import find_references
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 Change = sql.Insert | sql.Update | sql.Delete | sql.Merge
 
 
-def explain_select(store: Store, select: sql.Select, whole: str) -> list[str]:
+def explain_select(store: Store, select: sql.Select) -> list[str]:
     """The relations a query reads, and which way it goes to the engine, as lines."""
     state = store.refresh()
     if select.epoch is not None:
@@ -28,15 +29,15 @@ def explain_select(store: Store, select: sql.Select, whole: str) -> list[str]:
     epoch = state.epoch if select.epoch is None else select.epoch
     lines = [f"reads, at epoch {epoch}:"]
     seen: set[str] = set()
-    for reference in find_references(parse_query(select.query, whole)):
-        place = place_in(select.query, reference.start, reference.end - reference.start, whole)
+    query = QueryText.of(select.query)
+    for reference in find_references(query.tree):
         relation = state.find(reference.name, epoch)
         if relation is None:
-            raise no_such_table(reference.name, state.names(), place)
+            raise no_such_table(reference.name, state.names(), query.place(reference.start, reference.end))
         if relation.id not in seen:
             seen.add(relation.id)
             lines += [f"  {line}" for line in _read(state, relation, epoch)]
-    found = translated(store, select.query, whole, TablesAt(store, state, epoch))
+    found = translated(store, query, TablesAt(store, state, epoch))
     way = f"runs as it is written: {found}" if isinstance(found, str) else "runs through the algebra of views"
     return [*(lines if seen else ["reads no table"]), way]
 
@@ -48,10 +49,10 @@ def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
             for line in _read(state, state.relations[key], epoch):
                 yield f"  {line}"
         return
+    definition = relation.definition_at(epoch) if isinstance(relation, Derived) else None
     files = relation.files_at(epoch)
     rows = sum(file.rows for file in files)
     late = ""
-    definition = relation.definition if isinstance(relation, Derived) else None
     if definition is not None and definition.is_demand and epoch == state.epoch:
         late = f", true as of epoch {definition.refreshed}{', suspended' if definition.suspended else ''}"
     size = f"{_count(rows, 'stored row')} in {_count(len(files), 'file')}"
@@ -62,9 +63,9 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def explain_change(tx: OpenTransaction, change: Change, whole: str) -> list[str]:
+def explain_change(tx: OpenTransaction, change: Change) -> list[str]:
     """The views that a change to a table would reach, nearest first, and those it passes by, as lines."""
-    table = tx.table(change.table, place_of_name(change.table, whole))
+    table = tx.table(change.table, change.table.place)
     touched = _assigned(change, table)
     told = "its rows" if touched is None else f"only {', '.join(touched)} of its rows"
     lines = [f"{type(change).__name__.upper()} changes {table.name}: {told}"]
@@ -81,7 +82,7 @@ def explain_change(tx: OpenTransaction, change: Change, whole: str) -> list[str]
             if below is table and touched is not None and columns.isdisjoint(name.lower() for name in touched):
                 passed[view.id] = f"which does not read {', '.join(touched)}"
                 continue
-            if below is table and (why := _ruled_out(view, change, table, whole, touched)):
+            if below is table and (why := _ruled_out(view, change, table, touched)):
                 passed[view.id] = why
                 continue
             reached[view.id] = "" if below is table else f" through {below.name}"
@@ -123,11 +124,11 @@ def _assigned(change: Change, table: Relation) -> list[str] | None:
     return [table.schema.column(name, table.name).name for name, _ in change.assignments]
 
 
-def _ruled_out(view: Derived, change: Change, table: Relation, whole: str, touched: list[str] | None) -> str | None:
+def _ruled_out(view: Derived, change: Change, table: Relation, touched: list[str] | None) -> str | None:
     """Why no row that a statement changes can be in a view: its WHERE contradicts the view's filter."""
     if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None:
         return None
-    said = ranges_of(parse_expression(change.where, whole), table.schema, change.alias)
+    said = ranges_of(change.where, table.schema, change.alias)
     assigned = {name.lower() for name in touched or ()}
     columns: list[str] = []
     for filters in filters_of(view.definition.as_written, table.id):

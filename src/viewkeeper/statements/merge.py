@@ -7,6 +7,7 @@ WHEN clause that applies counts.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,12 +21,13 @@ from viewkeeper.engine.bags import consolidated, grouped
 from viewkeeper.engine.canonical_frames import canonical_frame
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
-from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch, ViewkeeperError
-from viewkeeper.query.frames import TARGET, at_place, column_of, columns_of, select_frame
+from viewkeeper.errors import ConstraintViolation, Name, NotFound, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.query.frames import TARGET, at_place, columns_of, select_frame
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.conditions import anded
 from viewkeeper.sql.equations import same_family
-from viewkeeper.sql.table_references import parse_expression, place_of_name
+from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.syntax import case, cast, column, named, table
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scans import net_frame
 from viewkeeper.store.scratch import materialize
@@ -37,28 +39,20 @@ SOURCE = "_vk_source"
 DELETE, UPDATE, INSERT = 1, 2, 3
 
 
-def merge(tx: OpenTransaction, statement: sql.Merge, whole: str) -> int:
+def merge(tx: OpenTransaction, statement: sql.Merge) -> int:
     """Carries out a MERGE; the number of rows inserted, updated and deleted."""
-    relation = tx.table(statement.table, place_of_name(statement.table, whole))
-    conditions = [clause.condition for clause in statement.clauses if clause.condition]
-    values = [text for clause in statement.clauses for _, text in clause.assignments]
-    for text in (statement.on, *conditions, *values):
-        parse_expression(text, whole)
-    source, schema, keys = _source(tx, relation, statement, whole)
+    relation = tx.table(statement.table, statement.table.place)
+    source, schema, keys = _source(tx, relation, statement)
     kinds = {clause.matched for clause in statement.clauses}
     by_source = "not matched by source" in kinds
     scan = tx.scan(relation, None if by_source else keys, with_deletions=True)
     given = {TARGET: net_frame(tx.store.engine, tx.store.storage, scan), SOURCE: source}
     matched = [clause for clause in statement.clauses if clause.matched == "matched"]
     repeats = len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None
+    ordered = [kind for kind in ("matched", "not matched", "not matched by source") if kind in kinds]
+    branches = [_query(relation, statement, kind, schema) for kind in ordered]
     try:
-        events = tx.store.engine.union(
-            [
-                _branch(tx, relation, statement, kind, schema, given, whole)
-                for kind in ("matched", "not matched", "not matched by source")
-                if kind in kinds
-            ]
-        )
+        events = tx.store.engine.union([_branch(tx, relation, branch, given) for branch in branches])
         small = tx.store.engine.collect_small(events)
         if small is not None:
             return _apply_small(tx, relation, small, repeats)
@@ -67,27 +61,36 @@ def merge(tx: OpenTransaction, statement: sql.Merge, whole: str) -> int:
         problem.message = re.sub(
             r"_vk_v\d+_(\d+)", lambda found: relation.schema.names[int(found.group(1))], problem.message
         )
-        raise at_place(problem, whole) from problem
+        raise at_place(problem, branches[0].query) from problem
 
 
-def _source(
-    tx: OpenTransaction, relation: Relation, statement: sql.Merge, whole: str
-) -> tuple[Frame, Schema, Keys | None]:
+def _source(tx: OpenTransaction, relation: Relation, statement: sql.Merge) -> tuple[Frame, Schema, Keys | None]:
     """The source, computed once, and the target's keys that it names."""
     engine = tx.store.engine
-    raw = select_frame(tx, f"SELECT * FROM {statement.source} AS {quote(statement.source_alias)}", whole)
-    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in columns_of(tx, raw, whole)))
+    query = QueryText.of_pieces(_all_of(statement.source, statement.source_alias), statement.table.text)
+    raw = select_frame(tx, query)
+    schema = Schema(tuple(Column(name, parse_type(kind)) for name, kind in columns_of(tx, raw, query)))
     rows = engine.collect_small(raw)
     if rows is None:
         return materialize(tx.store, raw, schema, "")[0], schema, None
-    table = conform(rows, schema)
-    return engine.arrow(table, schema), schema, _keys(relation, statement, schema, table)
+    there = conform(rows, schema)
+    return engine.arrow(there, schema), schema, _keys(relation, statement, schema, there)
+
+
+def _all_of(source: Name | exp.Expr, alias: str) -> exp.Select:
+    """SELECT * FROM source AS alias."""
+    if isinstance(source, Name):
+        this: exp.Expr = table(source, alias, source)
+    else:
+        this = source.copy()
+        this.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=this))
 
 
 def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
     """Keys of the target taken from the source, if the condition equates columns of the two."""
     pairs: dict[str, str] = {}
-    for node in anded(parse_expression(statement.on, statement.on)):
+    for node in anded(statement.on):
         if isinstance(node, exp.EQ):
             sides = [side for side in (node.left, node.right) if isinstance(side, exp.Column)]
             sides = [side for side in sides if not side.args.get("db")]  # not a field of a struct
@@ -101,60 +104,71 @@ def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Tab
         return None
     wanted = relation.schema.subset(pairs)
     try:
-        table = cast_table(rows.select(list(pairs.values())), wanted, relation.name, "UTC")
+        values = cast_table(rows.select(list(pairs.values())), wanted, relation.name, "UTC")
     except TypeMismatch:
         return None  # a source value that no target value can equal; the join will see to it
-    return Keys(consolidate(signed(canonical(table, wanted), 1)).drop_columns([WEIGHT]), wanted)
+    return Keys(consolidate(signed(canonical(values, wanted), 1)).drop_columns([WEIGHT]), wanted)
 
 
-def _branch(
-    tx: OpenTransaction,
-    relation: Relation,
-    statement: sql.Merge,
-    kind: str,
-    source: Schema,
-    given: dict[str, Frame],
-    whole: str,
-) -> Frame:
-    """What happens to the rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
-    target_alias, source_alias = quote(statement.alias), quote(statement.source_alias)
+@dataclass(frozen=True)
+class _Branch:
+    """The query for the rows of one kind, its clauses, and the columns that each gives a value."""
+
+    query: QueryText
+    clauses: list[sql.MergeClause]
+    assigned: list[set[str]]
+
+
+def _query(relation: Relation, statement: sql.Merge, kind: str, source: Schema) -> _Branch:
+    """What happens to the rows of one kind: columns _vk_o* (old), _vk_v* (values of clauses), _vk_w (weight), _vk_c."""
     clauses = [clause for clause in statement.clauses if clause.matched == kind]
-    tests = [f"({clause.condition})" if clause.condition else "TRUE" for clause in clauses]
+    tests = [clause.condition or exp.true() for clause in clauses]
     visible = None if kind == "not matched by source" else source
-    values = [_values(relation, clause, visible, source_alias, whole) for clause in clauses]
+    values = [_values(relation, clause, visible, statement.source_alias) for clause in clauses]
     inserting = kind == "not matched"
-    olds = [f"CAST(NULL AS {c.type.ddl})" if inserting else f"{target_alias}.{quote(c.name)}" for c in relation.schema]
-    columns = [f"{old} AS _vk_o{i}" for i, old in enumerate(olds)]
+    columns: list[exp.Expr] = []
+    for i, own in enumerate(relation.schema):
+        old = cast(exp.Null(), own.type) if inserting else column(statement.alias, own.name)
+        columns.append(named(old, f"_vk_o{i}"))
     for number, assigned in enumerate(values):
-        before = " ".join(f"WHEN {test} THEN NULL" for test in tests[:number])
-        for i, column in enumerate(relation.schema):
-            if column.name in assigned:
-                text = f"CASE {before} WHEN {tests[number]} THEN {assigned[column.name]} END"
-                columns.append(f"{text} AS _vk_v{number}_{i}")
-    which = " ".join(f"WHEN {test} THEN {number}" for number, test in enumerate(tests))
-    weight = "CAST(1 AS BIGINT)" if inserting else f"{target_alias}.{WEIGHT}"
-    columns += [f"{weight} AS _vk_w", f"CASE {which} ELSE -1 END AS _vk_c"]
-    left, right = f"{TARGET} AS {target_alias}", f"{SOURCE} AS {source_alias}"
+        before = [(test.copy(), exp.Null()) for test in tests[:number]]
+        for i, own in enumerate(relation.schema):
+            if own.name in assigned:
+                value = case([*before, (tests[number].copy(), assigned[own.name].copy())])
+                columns.append(named(value.copy(), f"_vk_v{number}_{i}"))
+    one = cast(exp.Literal.number(1), parse_type("bigint"))
+    which = [(test.copy(), exp.Literal.number(number)) for number, test in enumerate(tests)]
+    columns.append(named(one if inserting else column(statement.alias, WEIGHT), "_vk_w"))
+    columns.append(named(case(which, exp.Neg(this=exp.Literal.number(1))), "_vk_c"))
+    at = statement.source if isinstance(statement.source, Name) else statement.source_alias
+    left = table(TARGET, statement.alias, statement.table)
+    right = table(SOURCE, statement.source_alias, at)
     if inserting:
         left, right = right, left
-    join = "JOIN" if kind == "matched" else "LEFT ANTI JOIN"
-    query = f"SELECT {', '.join(columns)} FROM {left} {join} {right} ON {statement.on}"
-    frame = select_frame(tx, query, whole, given).filter(parsed("_vk_c >= 0"))
+    how = {} if kind == "matched" else {"side": "LEFT", "kind": "ANTI"}
+    join = exp.Join(this=right, on=statement.on.copy(), **how)
+    tree = exp.Select(expressions=columns, from_=exp.From(this=left), joins=[join])
+    return _Branch(QueryText.of_pieces(tree, statement.table.text), clauses, [set(assigned) for assigned in values])
+
+
+def _branch(tx: OpenTransaction, relation: Relation, branch: _Branch, given: dict[str, Frame]) -> Frame:
+    """What happens to the rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
+    frame = select_frame(tx, branch.query, given).filter(parsed("_vk_c >= 0"))
     wide = []
-    for name, _ in columns_of(tx, frame, whole):
+    for name, _ in columns_of(tx, frame, branch.query):
         position = name.rsplit("_", 1)[-1] if name.startswith("_vk_v") else name.removeprefix("_vk_o")
-        own = relation.schema.columns[int(position)].type if position.isdigit() else parse_type("bigint")
-        wide.append(Column(name, own))
+        kind = relation.schema.columns[int(position)].type if position.isdigit() else parse_type("bigint")
+        wide.append(Column(name, kind))
     frame = cast_frame(tx.store.engine, frame, Schema(tuple(wide)), relation.name, tx.zone)
     news = []
-    for i, column in enumerate(relation.schema):
+    for i, own in enumerate(relation.schema):
         cases = " ".join(
             f"WHEN _vk_c = {number} THEN _vk_v{number}_{i}"
-            for number, assigned in enumerate(values)
-            if column.name in assigned
+            for number, assigned in enumerate(branch.assigned)
+            if own.name in assigned
         )
         news.append(f"CASE {cases} ELSE _vk_o{i} END AS _vk_n{i}" if cases else f"_vk_o{i} AS _vk_n{i}")
-    actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(clauses))
+    actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(branch.clauses))
     return frame.select(
         *listed(*[f"_vk_o{i}" for i in range(len(relation.schema))], *news, "_vk_w", f"CASE {actions} END AS _vk_a")
     )
@@ -165,17 +179,17 @@ def _action(clause: sql.MergeClause) -> int:
 
 
 def _values(
-    relation: Relation, clause: sql.MergeClause, source: Schema | None, source_alias: str, whole: str
-) -> dict[str, str]:
+    relation: Relation, clause: sql.MergeClause, source: Schema | None, source_alias: str
+) -> dict[str, exp.Expr]:
     """Per column the expression a clause gives it."""
     if not clause.action.endswith("all"):
-        return {column_of(relation, name, whole).name: f"({text})" for name, text in clause.assignments}
+        return {relation.schema.column(name, relation.name).name: value for name, value in clause.assignments}
     if source is None:
         raise SqlError("UPDATE SET * has no source row here", hint="name the columns")
     missing = [name for name in relation.schema.names if source.find(name) is None]
     if missing:
         raise NotFound(f"the source has no column '{missing[0]}' for *", hint="name the columns instead of *")
-    return {name: f"{source_alias}.{quote(source.column(name).name)}" for name in relation.schema.names}
+    return {name: column(source_alias, source.column(name).name) for name in relation.schema.names}
 
 
 def _several(relation: Relation, row: tuple[object, ...]) -> ConstraintViolation:

@@ -14,24 +14,23 @@ from viewkeeper.algebra.expressions import Attribute, Equality, Numbers, conjunc
 from viewkeeper.algebra.schema import ForeignKey, Schema
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import Relation, Table
-from viewkeeper.errors import ConstraintViolation, NotFound, SqlError, TypeMismatch
-from viewkeeper.sql.table_references import place_of_name
+from viewkeeper.errors import ConstraintViolation, NotFound, Place, SqlError, TypeMismatch, place_of
 from viewkeeper.transaction.assertions import Assertion
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
-def resolved(tx: OpenTransaction, name: str, schema: Schema, whole: str) -> Schema:
+def resolved(tx: OpenTransaction, name: str, schema: Schema) -> Schema:
     """A new table's schema with its foreign keys checked against the tables that they name."""
     if not schema.references:
         return schema
-    return replace(schema, references=tuple(_resolved(tx, name, schema, key, whole) for key in schema.references))
+    return replace(schema, references=tuple(_resolved(tx, name, schema, key) for key in schema.references))
 
 
-def _resolved(tx: OpenTransaction, name: str, schema: Schema, key: ForeignKey, whole: str) -> ForeignKey:
-    place = place_of_name(key.table, whole)
+def _resolved(tx: OpenTransaction, name: str, schema: Schema, key: ForeignKey) -> ForeignKey:
+    place = place_of(key.table)
     parent: Schema
     if key.table.lower() == name.lower():
-        called, parent = name, schema
+        called, parent = str(name), schema
     else:
         there = tx.find(key.table)
         if there is None:
@@ -46,7 +45,7 @@ def _resolved(tx: OpenTransaction, name: str, schema: Schema, key: ForeignKey, w
         if parent.find(column) is None:
             raise NotFound(
                 f"there is no column '{column}' in {called}",
-                place=place,
+                place=place_of(column),
                 hint=f"its columns are {', '.join(parent.names)}",
             )
     names = tuple(parent.column(column).name for column in wanted)
@@ -74,14 +73,14 @@ def referring(tx: OpenTransaction, relation: Relation) -> list[Relation]:
     return [o for o in others if any(k.table.lower() == relation.name.lower() for k in o.schema.references)]
 
 
-def check_not_referenced(tx: OpenTransaction, relation: Relation, whole: str) -> None:
+def check_not_referenced(tx: OpenTransaction, relation: Relation, place: Place | None) -> None:
     """Refuses to drop a table that foreign keys of others name."""
     others = referring(tx, relation)
     if others:
         names = ", ".join(sorted(other.name for other in others))
         raise SqlError(
             f"{relation.name} cannot be dropped: foreign keys of {names} name it",
-            place=place_of_name(relation.name, whole),
+            place=place,
             hint="drop those first",
         )
 

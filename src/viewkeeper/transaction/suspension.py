@@ -15,13 +15,14 @@ from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualVi
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import SqlError
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.table_references import find_references, parse_query, place_of_name
+from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.table_references import find_references
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
-def suspend(tx: OpenTransaction, statement: sql.SuspendView, whole: str) -> None:
+def suspend(tx: OpenTransaction, statement: sql.SuspendView) -> None:
     """ALTER MATERIALIZED VIEW name SUSPEND: from this transaction on the view is not maintained."""
-    place = place_of_name(statement.name, whole)
+    place = statement.name.place
     relation = tx.relation(statement.name, place)
     if not isinstance(relation, Derived):
         raise wrong_kind(relation, "ALTER", place)
@@ -51,9 +52,9 @@ def _is_free(tx: OpenTransaction, key: str, view: str) -> bool:
     return all(user.definition.suspended for user in users)
 
 
-def refresh(tx: OpenTransaction, statement: sql.Refresh, whole: str) -> None:
+def refresh(tx: OpenTransaction, statement: sql.Refresh) -> None:
     """REFRESH: when the transaction commits, a view that is behind takes in the net change since it was last true."""
-    place = place_of_name(statement.name, whole)
+    place = statement.name.place
     relation = tx.relation(statement.name, place)
     if not isinstance(relation, Derived):
         raise SqlError(f"{relation.name} is a table: there is nothing to refresh", place=place, hint="leave it out")
@@ -90,9 +91,9 @@ def stale_remarks(state: State, relations: Iterable[Relation], epoch: int) -> li
     return list(found.values())
 
 
-def remarks_on_query(state: State, epoch: int, query: str, whole: str) -> list[str]:
+def remarks_on_query(state: State, epoch: int, query: QueryText) -> list[str]:
     """What to say to someone who runs a query at an epoch."""
     if not any(stale_since(relation, epoch) for relation in state.alive()):
         return []
-    read = [state.find(reference.name, epoch) for reference in find_references(parse_query(query, whole))]
+    read = [state.find(reference.name, epoch) for reference in find_references(query.tree)]
     return stale_remarks(state, [relation for relation in read if relation is not None], epoch)

@@ -1,0 +1,76 @@
+"""Which function carries out which statement: one table for changes and definitions, one for what is asked.
+
+A statement that changes or defines something runs in a transaction. All others ask a session, which is a database or
+one of its transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from viewkeeper.errors import Name, Place
+from viewkeeper.query.result import Result
+from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.tokens import Statement
+from viewkeeper.statements import asking
+from viewkeeper.statements.asking import Session
+from viewkeeper.statements.changes import delete, insert, truncate, update
+from viewkeeper.statements.define_functions import drop_function
+from viewkeeper.statements.define_tables import create_table, drop_table
+from viewkeeper.statements.define_views import alter_view, create_view, drop_view
+from viewkeeper.statements.merge import merge
+from viewkeeper.transaction.open_transaction import OpenTransaction
+from viewkeeper.transaction.suspension import refresh, suspend
+
+CHANGES: dict[type, Callable[[OpenTransaction, Any], int | None]] = {
+    sql.Insert: insert,
+    sql.Update: update,
+    sql.Delete: delete,
+    sql.Merge: merge,
+    sql.Truncate: truncate,
+    sql.CreateTable: create_table,
+    sql.DropTable: drop_table,
+    sql.CreateView: create_view,
+    sql.AlterView: alter_view,
+    sql.DropView: drop_view,
+    sql.SuspendView: suspend,
+    sql.Refresh: refresh,
+    sql.DropFunction: drop_function,
+}
+"""Statements that change or define something: each gives the number of rows it touched, if it touches rows."""
+
+QUESTIONS: dict[type, Callable[[Session, Any], Result]] = {
+    sql.Select: asking.select,
+    sql.Show: asking.show,
+    sql.Describe: asking.describe,
+    sql.Analyze: asking.analyze,
+    sql.Verify: asking.verified,
+    sql.Set: asking.set_limit,
+}
+"""Statements that ask something, or say how statements are to run."""
+
+EXPLAINED: dict[type, Callable[[Session, Any], list[str]]] = {
+    Name: asking.explain_named,
+    sql.Select: asking.explain_query,
+    sql.Insert: asking.explain_changes,
+    sql.Update: asking.explain_changes,
+    sql.Delete: asking.explain_changes,
+    sql.Merge: asking.explain_changes,
+    sql.CreateView: lambda session, statement: session.tried(lambda tx: create_view(tx, statement)),
+    sql.AlterView: lambda session, statement: session.tried(lambda tx: alter_view(tx, statement)),
+}
+"""What EXPLAIN explains: lines of text."""
+
+
+def run(session: Session, statement: Statement) -> Result:
+    """Carries out a statement."""
+    parsed = sql.parse(statement)
+    kind = type(parsed)
+    if isinstance(parsed, sql.Control):
+        return session.control(parsed.word, Place.at(statement.text, statement.start, len(parsed.word)))
+    if isinstance(parsed, sql.Explain):
+        return asking.lines_of(EXPLAINED[type(parsed.what)](session, parsed.what))
+    if kind in QUESTIONS:
+        return QUESTIONS[kind](session, parsed)
+    return session.change(lambda tx: CHANGES[kind](tx, parsed))

@@ -1,0 +1,38 @@
+"""Texts of several statements: run one after the other, and which of them failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from viewkeeper.errors import Place, SqlError, ViewkeeperError
+from viewkeeper.query.result import Result
+from viewkeeper.sql.tokens import Statement, split
+
+
+def each_statement(text: str, run: Callable[[Statement], Result]) -> Iterator[Result]:
+    """The results of a text's statements, each run when its result is asked for; an error says which one it was."""
+    parts = split(text)
+    for number, statement in enumerate(parts, start=1):
+        try:
+            result = _deep(run, statement)
+        except ViewkeeperError as problem:
+            problem.statement = (number, len(parts))
+            raise
+        yield result
+
+
+def _deep(run: Callable[[Statement], Result], statement: Statement) -> Result:
+    """Runs a statement; one that is nested deeper than Python can follow is said to be so."""
+    try:
+        return run(statement)
+    except RecursionError:
+        place = Place.at(statement.text, statement.start)
+        raise SqlError("the statement is nested too deep", place=place, hint="define parts of it as views") from None
+
+
+def last(results: Iterator[Result]) -> Result:
+    """The last of some results; an empty one if there is none."""
+    result = Result()
+    for given in results:
+        result = given
+    return result
