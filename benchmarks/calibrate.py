@@ -101,12 +101,12 @@ def estimates(db: vk.Database, changed: int) -> tuple[float, float]:
     follow = 0.0
     for relation in [*(find(key) for key in view.definition.hidden), view]:
         assert relation.definition is not None
-        stored = stored_of(find, relation, coming)
+        stored = stored_of(find, relation, coming, store.tuning)
         reached = {scan.relation for scan in n.scans(relation.definition.maintained)} & set(coming)
         changes = followed(store.engine, find, relation, {key: coming[key] for key in reached})
         follow += by_change(stored, changes, rates)
         coming[relation.id] = min(2 * rows_of(relation), round(stored.moved(changed)) + 1)
-    return follow, 0.0 if view.definition.hidden else anew(stored_of(find, view, coming), changed, rates)
+    return follow, 0.0 if view.definition.hidden else anew(stored_of(find, view, coming, store.tuning), changed, rates)
 
 
 def measure(db: vk.Database, clock: Clock, name: str, rows: int, sizes: list[int], rounds: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from viewkeeper import errors
 
 if TYPE_CHECKING:
+    from viewkeeper.algebra.tuning import Tuning
     from viewkeeper.api.database import Database, connect
     from viewkeeper.api.table import Table
     from viewkeeper.api.transaction import Transaction
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "View", "connect", "errors"]
+__all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "Tuning", "View", "connect", "errors"]
 
 _HOMES = {
     "Change": "viewkeeper.transaction.change",
@@ -28,6 +29,7 @@ _HOMES = {
     "Result": "viewkeeper.query.result",
     "Table": "viewkeeper.api.table",
     "Transaction": "viewkeeper.api.transaction",
+    "Tuning": "viewkeeper.algebra.tuning",
     "View": "viewkeeper.api.view",
     "connect": "viewkeeper.api.database",
 }

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-
-import pytest
+from collections.abc import Callable
 
 import viewkeeper as vk
-from viewkeeper.plan import auxiliary
 
 STEPS = {"sail": 25, "spark": 4}
 
 
-def test_prefix_runs_short_and_is_filled_again(db: vk.Database, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auxiliary, "SLACK", 1)
+def test_prefix_runs_short_and_is_filled_again(connect: Callable[..., vk.Database], engine: str) -> None:
+    db = connect(tuning=vk.Tuning(topk_slack=1))
     db.sql("CREATE TABLE t (g INT, x INT, s STRING)")
     db.sql("CREATE MATERIALIZED VIEW first AS SELECT * FROM t ORDER BY x DESC, s LIMIT 2")
     db.sql("CREATE MATERIALIZED VIEW later AS SELECT x, s FROM t ORDER BY x LIMIT 2 OFFSET 1")

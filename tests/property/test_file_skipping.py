@@ -91,9 +91,9 @@ def test_a_stored_key_is_always_found(kind: str, data: st.DataObject) -> None:
     source = Source(schema, tuple(file_of(schema, t, str(n)) for n, t in enumerate(tables)), 1)
     for number, table in enumerate(tables):
         for index in range(table.num_rows):
-            found = pick(source, Keys(table.slice(index, 1), schema))
+            found = pick(source, Keys(table.slice(index, 1), schema, vk.Tuning()))
             assert str(number) in {file.path for file in found.files}, table.slice(index, 1).to_pylist()
-        everything = pick(source, Keys(pa.concat_tables(tables), schema))
+        everything = pick(source, Keys(pa.concat_tables(tables), schema, vk.Tuning()))
         assert len(everything.files) == len(tables)
 
 
@@ -108,7 +108,7 @@ def test_a_stored_key_of_two_columns_is_always_found(data: st.DataObject) -> Non
     source = Source(schema, tuple(file_of(schema, t, str(n)) for n, t in enumerate(tables)), 1)
     for number, table in enumerate(tables):
         for index in range(table.num_rows):
-            found = pick(source, Keys(table.slice(index, 1), schema))
+            found = pick(source, Keys(table.slice(index, 1), schema, vk.Tuning()))
             assert str(number) in {file.path for file in found.files}, table.slice(index, 1).to_pylist()
 
 
@@ -130,7 +130,8 @@ def test_skipping_does_skip() -> None:
     schema = Schema((Column("k", parse_type("BIGINT")),))
     tables = [table_of(schema, [(n * 10 + i,) for i in range(10)]) for n in range(20)]
     source = Source(schema, tuple(file_of(schema, t, str(n)) for n, t in enumerate(tables)), 1)
-    assert [file.path for file in pick(source, Keys(table_of(schema, [(55,), (120,)]), schema)).files] == ["5", "12"]
+    keys = Keys(table_of(schema, [(55,), (120,)]), schema, vk.Tuning())
+    assert [file.path for file in pick(source, keys).files] == ["5", "12"]
 
 
 # conditions -------------------------------------------------------------------------------------
@@ -179,13 +180,10 @@ def conditions(draw: random.Random, engine: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_conditions_never_skip_a_row_that_matches(
-    connect: Callable[..., vk.Database], engine: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_conditions_never_skip_a_row_that_matches(connect: Callable[..., vk.Database], engine: str, seed: int) -> None:
     """DELETE and UPDATE with WHERE, over many small files, change the rows that SELECT with that WHERE gives."""
-    monkeypatch.setattr("viewkeeper.store.compaction.FAN", 1000)
     draw = random.Random(seed)
-    db = connect(durability="process")
+    db = connect(durability="process", tuning=vk.Tuning(merged_files=1000))
     db.sql(f"CREATE TABLE t ({COLUMNS})")
     number = 0
     for name, values in VALUES.items():

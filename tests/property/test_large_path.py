@@ -18,41 +18,30 @@ ROWS = 250_000
 pytestmark = pytest.mark.compiled
 
 
-@pytest.fixture
-def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three rows are already many."""
-    for module in ("engine.engine", "transaction.open_transaction", "transaction.row_changes", "transaction.conflicts"):
-        monkeypatch.setattr(f"viewkeeper.{module}.SMALL", 3)
-    for module in ("store.batches", "store.compaction"):
-        monkeypatch.setattr(f"viewkeeper.{module}.FILE_ROWS", 6)
-    monkeypatch.setattr("viewkeeper.engine.engine.DIRECT", 2)
-    monkeypatch.setattr("viewkeeper.engine.engine.SORT_ROWS", 12)
-    monkeypatch.setattr("viewkeeper.store.compaction.DRIVER_ROWS", 10)
+TINY = vk.Tuning(small_rows=3, file_rows=6, direct_rows=2, sort_rows=12, driver_merge_rows=10)
+"""Three rows are already many."""
 
 
-@pytest.mark.usefixtures("tiny_limits")
 @pytest.mark.parametrize(("seed", "keep"), [(21, "0 seconds")])
 def test_random_transactions_by_the_engine(
     connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
 ) -> None:
-    Driver(connect, seed, keep=keep, span=30).run({"sail": 200, "spark": 25}[engine])
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run({"sail": 200, "spark": 25}[engine])
 
 
-@pytest.mark.usefixtures("tiny_limits")
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize(("seed", "keep"), [(22, "7 days"), (32, "0 seconds")])
 def test_more_random_transactions_by_the_engine(connect: Callable[..., vk.Database], seed: int, keep: str) -> None:
-    Driver(connect, seed, keep=keep, span=30).run(200)
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run(200)
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("tiny_limits")
 @pytest.mark.parametrize("keep", ["7 days", "0 seconds"])
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_many_random_transactions_by_the_engine(
     connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
 ) -> None:
-    Driver(connect, seed, keep=keep, span=30).run({"sail": 1500, "spark": 100}[engine])
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run({"sail": 1500, "spark": 100}[engine])
 
 
 def people(first: int, count: int) -> pa.Table:

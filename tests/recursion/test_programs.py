@@ -108,9 +108,9 @@ class Run:
         return "\n".join([what, *self.log])
 
 
-def run(connect: Callable[..., vk.Database], seed: int, transactions: int, rule_changes: int) -> int:
+def run(connect: Callable[..., vk.Database], seed: int, transactions: int, rule_changes: int, **tuning: int) -> int:
     rng = random.Random(seed)
-    case = Run(connect(f"program{seed}", durability="process"), random_program(rng), rng)
+    case = Run(connect(f"program{seed}", durability="process", tuning=vk.Tuning(**tuning)), random_program(rng), rng)
     steps = ["transaction"] * transactions + ["rule_change"] * rule_changes
     rng.shuffle(steps)
     for step in steps:
@@ -146,20 +146,16 @@ def test_by_deleting_too_much(connect: Callable[..., vk.Database], monkeypatch: 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("seed", [5, 12])
-def test_with_rows_in_files(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_with_rows_in_files(connect: Callable[..., vk.Database], seed: int) -> None:
     """As if every set of rows were too large for the driver."""
-    monkeypatch.setattr("viewkeeper.engine.engine.SMALL", 3)
-    monkeypatch.setattr("viewkeeper.recursion.row_sets.SMALL", 3)
-    monkeypatch.setattr("viewkeeper.recursion.row_sets.MOST_PARTS", 2)
-    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
+    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, small_rows=3, set_parts=2) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("seed", range(86, 92))
-def test_by_queries_alone(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_by_queries_alone(connect: Callable[..., vk.Database], seed: int) -> None:
     """As if all rows were too many to be joined on the driver."""
-    monkeypatch.setattr("viewkeeper.recursion.steps.FEW", 0)
-    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
+    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, driver_join_rows=0) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)

@@ -11,7 +11,6 @@ import pytest
 import viewkeeper as vk
 import viewkeeper.store.compaction as compaction
 from viewkeeper.errors import RuleLoop
-from viewkeeper.transaction import open_transaction
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, change_since, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction
@@ -77,9 +76,9 @@ def test_a_hook_reacts_to_the_change_of_a_view_and_views_follow(shop: vk.Databas
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-def test_a_mark_sees_only_what_came_after_it(shop: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_sees_only_what_came_after_it(shop: vk.Database) -> None:
     for few in (100_000, 1):  # on the driver, and in staged files
-        monkeypatch.setattr(open_transaction, "SMALL", few)
+        shop._store.engine.tuning = vk.Tuning(small_rows=few)
         before = {item.path for item in shop._store.storage.list("relations")}
         tx = OpenTransaction(shop._store)
         table = tx.table("t")

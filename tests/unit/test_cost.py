@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.plan.choice import Choice, choose, count, reads, span, turns
 from viewkeeper.plan.cost import RATES, Changed, Plan, Rates, Reading, Stored, anew, by_change
 
@@ -83,22 +84,22 @@ def test_options_decide_without_looking() -> None:
         raise AssertionError
 
     for refresh in ("full", "incremental"):
-        choice = choose(refresh, 5_000_000, VIEW, RATES["sail"], never)
+        choice = choose(refresh, 5_000_000, VIEW, RATES["sail"], Tuning(), never)
         assert (choice.strategy, choice.reason) == (refresh, f"refresh = '{refresh}'")
     small = Stored(rows=3, inputs=(3,), heavy=True)
-    choice = choose("auto", 1, small, RATES["sail"], never)
+    choice = choose("auto", 1, small, RATES["sail"], Tuning(), never)
     assert (choice.strategy, choice.weighed) == ("incremental", False)
     assert choice.reason == "1 row changed, 3 rows to compute it from: too few to matter"
 
 
 def test_the_reason_has_both_costs() -> None:
     rates = Rates(query=0.01, row=1e-6, passed=0, worked=0, changed=0, written=0, compared=0)
-    choice = choose("auto", 20, VIEW, rates, lambda: [Changed(20, Plan((SORTED, BOUND, SORTED)))])
+    choice = choose("auto", 20, VIEW, rates, Tuning(), lambda: [Changed(20, Plan((SORTED, BOUND, SORTED)))])
     assert choice.strategy == "incremental"
     assert choice.reason == (
         "by change about 40 ms (20 rows changed, 3 reads by key), anew about 2.0 s (2,000,000 rows)"
     )
-    choice = choose("auto", 20, VIEW, rates, lambda: [Changed(20, Plan((WHOLE, WHOLE, WHOLE, BOUND)))])
+    choice = choose("auto", 20, VIEW, rates, Tuning(), lambda: [Changed(20, Plan((WHOLE, WHOLE, WHOLE, BOUND)))])
     assert choice.strategy == "full"
     assert choice.reason == (
         "by change about 3.1 s (20 rows changed, 1 read by key, 3,000,000 rows in full), "
@@ -111,13 +112,14 @@ def test_a_slightly_cheaper_recompute_is_not_worth_it() -> None:
     stored = Stored(rows=0, inputs=(1_000_000,), heavy=False)
     for share, strategy in ((1.0, "incremental"), (1.2, "incremental"), (1.3, "full")):
         reading = Reading("r", "t", "old", rows=round(share * 1_000_000), files=1)
-        assert choose("auto", 1, stored, rates, lambda r=reading: [Changed(1, Plan((r,)))]).strategy == strategy
+        choice = choose("auto", 1, stored, rates, Tuning(), lambda r=reading: [Changed(1, Plan((r,)))])
+        assert choice.strategy == strategy
 
 
 def test_the_turning_point_is_where_the_choice_turns() -> None:
     def chosen(rows: int) -> Choice:
         stored = Stored(rows=500_000, inputs=(1_000_000 + rows,), heavy=False, queries=2)
-        return choose("auto", rows, stored, RATES["sail"], lambda: [Changed(rows, Plan(()))])
+        return choose("auto", rows, stored, RATES["sail"], Tuning(), lambda: [Changed(rows, Plan(()))])
 
     turn = turns(chosen, 10_000_000)
     assert turn is not None

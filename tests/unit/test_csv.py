@@ -71,13 +71,10 @@ def test_csv_is_read_as_rfc_4180_says(db: vk.Database, tmp_path: Path) -> None:
 def test_many_rows_of_csv_go_through_files(
     connect: Callable[..., vk.Database], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewkeeper.transaction.loading.SMALL", 50)
-    monkeypatch.setattr("viewkeeper.transaction.row_changes.SMALL", 50)
-    monkeypatch.setattr("viewkeeper.transaction.loading.FILE_ROWS", 300)
     monkeypatch.setattr(csv_files, "BLOCK", 1_000)
     lines = "".join(f'{n},"line\n""{n}""",{"" if n % 3 else "x"}\n' for n in range(1_000))
     (tmp_path / "a.csv").write_text("n,s,e\n" + lines)
-    db = connect()
+    db = connect(tuning=vk.Tuning(small_rows=50, load_rows=300))
     db.sql("CREATE TABLE t (n INT PRIMARY KEY, s STRING, e STRING)")
     assert db.load("t", str(tmp_path / "a.csv")).count == 1_000
     found = sorted(db.sql("SELECT * FROM t").rows())

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.engine import engine as engine_module
-from viewkeeper.transaction import row_changes as rowwise
 
 FITS = {
     ("TIMESTAMP_NTZ", "TIMESTAMP'2024-07-01 10:00:00'"): "2024-07-01 10:00:00",
@@ -41,12 +39,9 @@ WAYS = {
 
 
 @pytest.fixture(params=["few", "many"])
-def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def size(request: pytest.FixtureRequest) -> vk.Tuning:
     """Whether two rows count as few, for the driver, or as many, for the engine."""
-    if request.param == "many":
-        monkeypatch.setattr(engine_module, "SMALL", 1)
-        monkeypatch.setattr(rowwise, "SMALL", 1)
-    return str(request.param)
+    return vk.Tuning(small_rows=1) if request.param == "many" else vk.Tuning()
 
 
 def attempts(db: vk.Database, kind: str, value: str) -> list[tuple[str, str | None]]:
@@ -65,9 +60,8 @@ def attempts(db: vk.Database, kind: str, value: str) -> list[tuple[str, str | No
     return found
 
 
-@pytest.mark.usefixtures("size")
-def test_one_set_of_rules(connect: Callable[..., vk.Database], engine: str) -> None:
-    db = connect(time_zone="Europe/Berlin")
+def test_one_set_of_rules(connect: Callable[..., vk.Database], engine: str, size: vk.Tuning) -> None:
+    db = connect(time_zone="Europe/Berlin", tuning=size)
     for (kind, value), wanted in FITS.items():
         assert attempts(db, kind, value) == [(way, wanted) for way in WAYS], (kind, value)
     for kind, value in REFUSED if engine == "sail" else REFUSED[::9]:

@@ -12,7 +12,6 @@ import viewkeeper as vk
 from viewkeeper.engine.engine import Engine
 from viewkeeper.errors import SessionLost, StorageError
 from viewkeeper.store.batches import BatchWriter
-from viewkeeper.transaction import open_transaction as transaction_module
 
 STEPS: dict[str, Callable[[vk.Transaction], int]] = {
     "insert": lambda tx: tx.insert("p", ((i,) for i in (4, 5))),
@@ -44,9 +43,11 @@ def test_rows_from_a_generator_survive_a_lost_session(
     assert len(tx.commit_info.changes["p"].weights()) == 2
 
 
-def test_a_step_that_fails_to_spill_changes_nothing(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_to_spill_changes_nothing(
+    connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = connect(tuning=vk.Tuning(small_rows=5))
     db.sql("CREATE TABLE b (a INT)")
-    monkeypatch.setattr(transaction_module, "SMALL", 5)
     write = BatchWriter.write_rows
 
     def full(self: BatchWriter, rows: pa.Table, *, merged: bool = False) -> Any:

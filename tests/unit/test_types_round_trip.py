@@ -18,9 +18,6 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.algebra.rows import hashable
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.engine import engine as engine_module
-from viewkeeper.store import batches as batch
-from viewkeeper.store import compaction
 
 UTC = dt.UTC
 FIRST, LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
@@ -161,9 +158,7 @@ def test_python_rows_compaction_reopen_and_delete(connect: Callable[..., vk.Data
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_arrow_and_parquet_by_the_engine(
-    connect: Callable[..., vk.Database], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
-) -> None:
+def test_arrow_and_parquet_by_the_engine(connect: Callable[..., vk.Database], tmp_path: Path, zone: str) -> None:
     """The same rows as Arrow, as a Parquet file loaded by the engine, and compacted by the engine."""
     given = rows()
     schema = pa.schema([("n", pa.int32()), *((name, parse_type(kind).arrow) for kind, name in LETTERS.items())])
@@ -175,11 +170,7 @@ def test_arrow_and_parquet_by_the_engine(
     db.sql(f"CREATE TABLE t (n INT, {DDL})")
     with db.transaction() as tx:
         tx.insert("t", table)
-    monkeypatch.setattr(engine_module, "SMALL", 3)
-    for module in ("open_transaction", "row_changes"):
-        monkeypatch.setattr(f"viewkeeper.transaction.{module}.SMALL", 3)
-    monkeypatch.setattr(compaction, "DRIVER_ROWS", 3)
-    monkeypatch.setattr(batch, "FILE_ROWS", 4)
+    db = connect(tuning=vk.Tuning(small_rows=3, driver_merge_rows=3, file_rows=4))
     assert db.load("t", str(path)).count == len(given)
     check(db, [*given, *given])
     db.compact("t")

@@ -65,9 +65,9 @@ def test_keys_of_several_columns_and_to_the_table_itself(db: vk.Database) -> Non
     db.sql("DELETE FROM tree")
 
 
-def test_many_rows(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows(connect: Callable[..., vk.Database]) -> None:
+    db = connect(tuning=vk.Tuning(small_rows=100))
     db.sql(TABLES)
-    monkeypatch.setattr("viewkeeper.engine.engine.SMALL", 100)
     numbers = list(range(1_000, 3_000))
     with db.transaction() as tx:
         tx.insert("orders", pa.table({"id": numbers, "customer": [1] * 2_000, "amount": numbers}))

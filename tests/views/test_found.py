@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.engine import lowering
-from viewkeeper.plan import auxiliary
 
 
 def true(db: vk.Database) -> None:
@@ -16,8 +15,8 @@ def true(db: vk.Database) -> None:
     assert certificate.equal, str(certificate)
 
 
-def test_a_join_that_stops_to_learn_its_keys(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering, "STAGE_ROWS", 0)
+def test_a_join_that_stops_to_learn_its_keys(connect: Callable[..., vk.Database]) -> None:
+    db = connect(tuning=vk.Tuning(stage_rows=0))
     db.sql("CREATE TABLE a (k INT, v INT); CREATE TABLE b (k INT, v INT); CREATE TABLE c (k INT, v INT)")
     db.sql("INSERT INTO c VALUES (10, 1010), (11, 1011); INSERT INTO b VALUES (5, 10), (6, 11)")
     db.sql(
@@ -29,8 +28,8 @@ def test_a_join_that_stops_to_learn_its_keys(db: vk.Database, monkeypatch: pytes
     true(db)
 
 
-def test_copies_at_the_end_of_a_prefix(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auxiliary, "SLACK", 1)
+def test_copies_at_the_end_of_a_prefix(connect: Callable[..., vk.Database]) -> None:
+    db = connect(tuning=vk.Tuning(topk_slack=1))
     db.sql("CREATE TABLE s (a INT)")
     db.sql("CREATE MATERIALIZED VIEW p AS SELECT a FROM s ORDER BY a LIMIT 2")
     db.sql("INSERT INTO s VALUES (1), (2), (3), (9), (9), (9)")

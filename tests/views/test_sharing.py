@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.maintain import state_reader as reading
 
 TABLES = """
     CREATE TABLE a (k INT, x INT, y STRING);
@@ -30,8 +30,9 @@ VIEWS = {
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SHARED_FROM", 0)
+def sharing(connect: Callable[..., vk.Database]) -> vk.Database:
+    """A database in which views share the changes of joins however few rows change."""
+    return connect(tuning=vk.Tuning(shared_rows=0))
 
 
 def made(db: vk.Database, names: list[str]) -> None:
@@ -41,17 +42,17 @@ def made(db: vk.Database, names: list[str]) -> None:
 
 
 @pytest.mark.spark_long
-def test_the_report_tells_who_shares(db: vk.Database, always: None) -> None:
-    made(db, ["by_x", "plain"])
-    db.sql("INSERT INTO b VALUES (1, 10, 2.5), (2, 20, 0.5), (1, 11, 3)")
-    commit = db.sql("INSERT INTO a VALUES (1, 5, 'u'), (2, 6, 'v')").commit
+def test_the_report_tells_who_shares(sharing: vk.Database) -> None:
+    made(sharing, ["by_x", "plain"])
+    sharing.sql("INSERT INTO b VALUES (1, 10, 2.5), (2, 20, 0.5), (1, 11, 3)")
+    commit = sharing.sql("INSERT INTO a VALUES (1, 5, 'u'), (2, 6, 'v')").commit
     assert sorted(row["w"] for row in commit.changes["plain"].rows.to_pylist()) == [Decimal("2.50"), Decimal("3.00")]
     reasons = {name: commit.report[name].reason for name in ("by_x", "plain")}
     assert all("was worked out once for by_x, plain" in reason for reason in reasons.values()), reasons
     read = sorted((report.files_read for report in commit.report.values()), reverse=True)
     assert read[0] > 0
     assert read[1] == 0  # the second view reads nothing
-    assert db.verify().equal
+    assert sharing.verify().equal
 
 
 @pytest.mark.spark_long
@@ -74,27 +75,27 @@ def test_explain_names_the_others(db: vk.Database) -> None:
 
 
 @pytest.mark.spark_long
-def test_a_view_that_is_always_computed_anew_shares_nothing(db: vk.Database, always: None) -> None:
-    made(db, ["by_x"])
-    db.sql(f"CREATE MATERIALIZED VIEW plain WITH (refresh = 'full') AS {VIEWS['plain']}")
-    assert "in common" not in db.explain("by_x")
-    commit = db.sql("INSERT INTO a VALUES (1, 5, 'u')").commit
+def test_a_view_that_is_always_computed_anew_shares_nothing(sharing: vk.Database) -> None:
+    made(sharing, ["by_x"])
+    sharing.sql(f"CREATE MATERIALIZED VIEW plain WITH (refresh = 'full') AS {VIEWS['plain']}")
+    assert "in common" not in sharing.explain("by_x")
+    commit = sharing.sql("INSERT INTO a VALUES (1, 5, 'u')").commit
     assert commit is not None
     assert all("worked out once" not in report.reason for report in commit.report.values())
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.spark_long) for seed in (1, 2))])
-def test_views_stay_true(db: vk.Database, always: None, seed: int) -> None:
+def test_views_stay_true(sharing: vk.Database, seed: int) -> None:
     rng = random.Random(seed)
-    names = list(VIEWS) if db._store.engine.kind == "sail" else ["by_x", "plain", "twice"]
-    made(db, names)
-    steps = 12 if db._store.engine.kind == "sail" else 2
+    names = list(VIEWS) if sharing._store.engine.kind == "sail" else ["by_x", "plain", "twice"]
+    made(sharing, names)
+    steps = 12 if sharing._store.engine.kind == "sail" else 2
 
     def value(most: int) -> str:
         return "NULL" if rng.random() < 0.15 else str(rng.randrange(most))
 
     for _ in range(steps):
-        with db.transaction() as tx:
+        with sharing.transaction() as tx:
             for _ in range(rng.randrange(1, 4)):
                 rows = range(rng.randrange(1, 6))
                 some = [f"({value(3)}, {value(4)}, '{rng.choice('uv')}')" for _ in rows]
@@ -112,4 +113,4 @@ def test_views_stay_true(db: vk.Database, always: None, seed: int) -> None:
                     ]
                 )
                 tx.sql(statement)
-        assert db.verify().equal
+        assert sharing.verify().equal

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from viewkeeper.advice.advice import Analysis, analyse
 from viewkeeper.algebra.durations import seconds
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.api.table import Table
 from viewkeeper.api.transaction import Transaction
@@ -72,13 +73,14 @@ def connect(
     statement_timeout: str | float | None = None,
     max_rounds: int | None = None,
     max_rows: int | None = None,
+    tuning: Tuning | None = None,
 ) -> Database:
     """Opens the database at a directory or object-store URL; creates it if it is not there.
 
     `engine`: "spark" (default; or $VIEWKEEPER_ENGINE), "sail", "sc://host:port" or a SparkSession. `keep`: how much
     history AS OF and feeds can read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave
     the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`: how
-    far a recursion may go. SQL's SET gives the last three other values.
+    far a recursion may go. SQL's SET gives these three other values. `tuning`: thresholds that decide how work is done.
     """
     if durability not in ("full", "process"):
         raise StorageError(f"there is no durability '{durability}'", hint="use 'full' or 'process'")
@@ -96,6 +98,7 @@ def connect(
         state = create_database(storage, settings, seconds(keep))
     opened.settings = state.settings
     opened.limits = _limits(statement_timeout, max_rounds, max_rows)
+    opened.tuning = tuning or Tuning()
     if opened.kind != state.settings.engine:
         print(
             f"viewkeeper: this database was made with the engine '{state.settings.engine}' and is opened with "

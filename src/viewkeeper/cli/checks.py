@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -12,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.metadata import version as installed
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from viewkeeper.cli.output import size
 from viewkeeper.errors import ViewkeeperError
@@ -56,7 +58,7 @@ def check_java(*, needed: bool) -> Finding:
 
 def check_packages() -> Iterator[Finding]:
     """The packages that do the work are there, in versions this release was made for."""
-    wanted = {_name(text): text for text in requires("viewkeeper") or () if "extra ==" not in text}
+    wanted: dict[str, str] = {canonicalize_name(each.name): str(each) for each in _wanted()}
     for name in PACKAGES:
         text = wanted.get(name, name)
         todo = f"pip install '{text}'"
@@ -71,24 +73,17 @@ def check_packages() -> Iterator[Finding]:
             yield Finding(name, "problem", f"{found}, which does not fit {text}", todo)
 
 
-def _name(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    return found.group().lower() if found else ""
+def _wanted() -> Iterator[Requirement]:
+    """What this release needs here, without its optional parts."""
+    for text in requires("viewkeeper") or ():
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield requirement
 
 
 def fits(version: str, requirement: str) -> bool:
-    """Whether a version lies within the bounds (>= and <) of a requirement."""
-    have = _numbers(version)
-    for sign, text in re.findall(r"(>=|<)\s*(\d[\d.]*)", requirement):
-        bound = _numbers(text)
-        if (sign == ">=" and have < bound) or (sign == "<" and have >= bound):
-            return False
-    return True
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in found.group().split(".")) if found else ()
+    """Whether a version is one that a requirement allows."""
+    return Requirement(requirement).specifier.contains(version, prereleases=True)
 
 
 def check_space(path: str, what: str) -> Finding:

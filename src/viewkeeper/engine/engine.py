@@ -25,6 +25,7 @@ from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, type_of_arrow
 from viewkeeper.catalog.settings import Limits, Settings
 from viewkeeper.engine import functions_on_sail
@@ -40,22 +41,7 @@ from viewkeeper.errors import EngineError, SessionLost, ViewkeeperError
 Frame: TypeAlias = Any
 T = TypeVar("T")
 
-SMALL = 100_000
-"""Rows up to which a result is handled on the driver."""
-
-DIRECT = 1_000
-"""Rows up to which Arrow data is sent with the query; more go through a scratch file."""
-
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, not printed twice
-
-PAGE_ROWS = 1_000
-"""Rows of a page: the least of a column that is decoded for one key."""
-
-DICTIONARY_BYTES = 65_536
-"""What a dictionary of a column may take; it is read whole for one key, so columns of many values have none."""
-
-SORT_ROWS = 8_000_000
-"""Sail sorts in memory: so many rows at a time."""
 
 _PAGE_OPTIONS = {
     "sail": ("data_page_row_count_limit", "dictionary_page_size_limit"),
@@ -119,6 +105,7 @@ class Engine:
         self.put_scratch: Callable[[pa.Table], str] | None = None
         self._given_is_set = False
         self.limits = Limits()
+        self.tuning = Tuning()
         self.functions: dict[str, tuple[Any, str]] = {}
         self._own = ""  # a session with functions of a user's is not shared
         self.supply: Callable[[ViewkeeperError], bool] | None = None
@@ -147,7 +134,7 @@ class Engine:
             return self
         _ = self.session  # a server that starts now starts with the user's settings
         engine = Engine(self.kind, self.where, self.settings, {**self.conf, **_INTERPRETED}, self.storage)
-        engine.limits = self.limits
+        engine.limits, engine.tuning = self.limits, self.tuning
         return engine
 
     @property
@@ -266,7 +253,7 @@ class Engine:
         """Arrow rows as a frame: sent along when few, through a scratch file when many."""
         # Sail reads the fields of a NULL struct that is sent along as what Arrow has under it; from a file as NULL.
         structs = self.kind == "sail" and any(p.fields for column in schema for p in column.type.parts())
-        if (table.num_rows > DIRECT or (structs and table.num_rows)) and self.put_scratch is not None:
+        if (table.num_rows > self.tuning.direct_rows or (structs and table.num_rows)) and self.put_scratch is not None:
             return self.files([self.put_scratch(table)], schema, extra)
         names = tuple(part.split()[0] for part in extra.split(", ") if part)
         return self._guard(lambda: local_frame(self.session, table, schema, names))
@@ -282,10 +269,10 @@ class Engine:
 
     def bind(self, frame: Frame, keys: pa.Table, schema: Schema) -> Frame:
         """The rows whose key columns equal (as GROUP BY has it) a row of `keys`: literals if few, else a broadcast."""
-        filters = literal_filter(keys, schema)
+        filters = literal_filter(keys, schema, self.tuning.literal_keys)
         if filters is not None:
             return frame.filter(filters)
-        first = literal_filter(distinct_column(keys), Schema(schema.columns[:1]))
+        first = literal_filter(distinct_column(keys), Schema(schema.columns[:1]), self.tuning.literal_keys)
         if first is not None:  # many keys, but few values of the first column: pages without them are not decoded
             frame = frame.filter(first)
         renamed = Schema(tuple(Column(f"_vk_k{i}", column.type) for i, column in enumerate(schema)))
@@ -320,8 +307,8 @@ class Engine:
         return table
 
     def collect_small(self, frame: Frame) -> pa.Table | None:
-        """All rows if there are at most SMALL, else None."""
-        limit = SMALL
+        """All rows if they are few enough for the driver, else None."""
+        limit = self.tuning.small_rows
         table = self.fetch(frame.limit(limit + 1))
         return table if table.num_rows <= limit else None
 
@@ -346,7 +333,8 @@ class Engine:
         none.
         """
         page_rows, dictionary = _PAGE_OPTIONS[self.kind]
-        writer = frame.write.option(page_rows, str(PAGE_ROWS)).option(dictionary, str(DICTIONARY_BYTES))
+        writer = frame.write.option(page_rows, str(self.tuning.page_rows))
+        writer = writer.option(dictionary, str(self.tuning.dictionary_bytes))
         if self.kind == "sail":
             writer = writer.option("skip_arrow_metadata", "true")
             if any(word in kind for _, kind in self.columns(frame) for word in ("double", "float")):
@@ -372,7 +360,7 @@ class Engine:
             drawn = self.collect(sample.select(*listed(f"{comparable} AS _vk_cut")))["_vk_cut"].drop_null().to_pylist()
             cuts = _cuts(drawn, parts)
         columns = [F.col("_vk_part"), *(F.col(quote(name)) for name in flat)]
-        slices = -(-rows // SORT_ROWS) if self.kind == "sail" else 1
+        slices = -(-rows // self.tuning.sort_rows) if self.kind == "sail" else 1
         step = -(-(len(cuts) + 1) // max(slices, 1))
         for start in range(0, len(cuts) + 1, step):
             below, within, above = cuts[:start], cuts[start : start + step - 1], cuts[start + step - 1 :]

@@ -14,9 +14,6 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.engine.connect_columns import balanced, typed
 
-FEW = 20
-"""Engines prune by lists of literals up to about this length."""
-
 
 def literal(value: Any, kind: Type) -> Any | None:
     """A value as a typed literal; None where it would not be exact in every engine."""
@@ -36,9 +33,9 @@ def distinct_column(keys: pa.Table) -> pa.Table:
     return pa.table([keys.column(0).unique()], names=keys.column_names[:1])
 
 
-def literal_filter(keys: pa.Table, schema: Schema) -> Any | None:
-    """A condition that holds for rows with one of a few keys; None if they are many or have no literals."""
-    if not 0 < keys.num_rows <= FEW:
+def literal_filter(keys: pa.Table, schema: Schema, most: int) -> Any | None:
+    """A condition that holds for rows with one of the keys; None if there are more than `most`, or no literals."""
+    if not 0 < keys.num_rows <= most:
         return None
     names = [F.col(quote(name)) for name in schema.names]
     rows: list[list[Any]] = []

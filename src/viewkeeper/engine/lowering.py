@@ -44,9 +44,6 @@ from viewkeeper.engine.operator_texts import (
     window_text,
 )
 
-STAGE_ROWS = 200_000
-"""A relation larger than this is worth a query of its own to learn the keys it is read by."""
-
 
 class Lowering:
     """Lowers expressions that read through one reader."""
@@ -241,7 +238,7 @@ class Lowering:
         if current.narrow and pairs:
             columns = [(mine, yours) for _, mine, yours in pairs]
             found = binding_of(current, columns)
-            if found is None and self._size(following) > STAGE_ROWS:
+            if found is None and self._size(following) > self.engine.tuning.stage_rows:
                 current = self.reader.keep(current)
                 found = binding_of(current, columns)
             given = found or given

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -16,10 +15,13 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from viewkeeper.errors import StorageError
 from viewkeeper.log.failpoints import point
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 LOCK_SECONDS = 5.0
 """How long a writer queues on the advisory lock before it goes on without."""
@@ -141,7 +143,7 @@ class LocalStorage:
     def __init__(self, root: str, durability: str) -> None:
         self.root = root
         self.durable = durability != "process"
-        self._held = 0
+        self._locks: dict[str, BaseFileLock] = {}
         self._lasts: dict[str, tuple[int, str]] = {}
 
     def _full(self, path: str) -> str:
@@ -350,40 +352,26 @@ class LocalStorage:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        if self._held:
-            self._held += 1
+        from filelock import Timeout
+
+        with contextlib.ExitStack() as held:
             try:
-                yield
-            finally:
-                self._held -= 1
-            return
-        try:
-            handle = os.open(self._full(name), os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as problem:
-            if problem.errno not in FULL:  # a vacuum must do without room for the lock
-                raise explain(problem, "taking the write lock") from problem
+                held.enter_context(self._lock_file(name).acquire(timeout=LOCK_SECONDS))
+            except Timeout:
+                pass  # goes on without: a stopped process must not stop the others
+            except OSError as problem:
+                if problem.errno not in FULL:  # a vacuum must do without room for the lock
+                    raise explain(problem, "taking the write lock") from problem
             yield
-            return
-        try:
-            _wait_for(handle)
-            self._held += 1
-            try:
-                yield
-            finally:
-                self._held -= 1
-        finally:
-            os.close(handle)
 
+    def _lock_file(self, name: str) -> BaseFileLock:
+        """The lock of a name, one for all threads; the thread that holds it can take it again."""
+        from filelock import FileLock  # here, because reading needs no lock and starts faster without the library
 
-def _wait_for(handle: int) -> None:
-    """Waits for its turn, but not for ever: a stopped process must not stop the others."""
-    until = time.monotonic() + LOCK_SECONDS
-    while time.monotonic() < until:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(0.002)
+        if name not in self._locks:
+            lock = FileLock(self._full(name), poll_interval=0.002, fallback_to_soft=False)
+            return self._locks.setdefault(name, lock)
+        return self._locks[name]
 
 
 def now() -> float:

@@ -43,9 +43,6 @@ from viewkeeper.plan.choice import Choice
 
 EXTREMA = ("min", "max")
 
-WHOLE_ROWS = 4_000
-"""Stored groups up to so many are taken as they are; of more only the touched ones are read."""
-
 
 @dataclass(frozen=True)
 class Folded:
@@ -75,7 +72,7 @@ def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, 
         return None
     binding: Binding | None = None
     keyed = [(a, out) for a, out in zip(node.groups, layout.groups, strict=True) if not a.type.has_map()]
-    if keyed and lowering.reader.size(stored) > WHOLE_ROWS:
+    if keyed and lowering.reader.size(stored) > lowering.engine.tuning.whole_rows:
         keys = gains.select([out.label for _, out in keyed]).rename_columns([a.label for a, _ in keyed])
         binding = Binding(tuple(a for a, _ in keyed), distinct_rows(keys))
     before = lowering.reader.keep(lowering.reader.scan(stored, binding)).rows

@@ -84,7 +84,7 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
     keys = None
     if names:
         distinct = gone.select(names).group_by(names, use_threads=False).aggregate([])
-        keys = Keys(distinct.select(names), schema.subset(names))
+        keys = Keys(distinct.select(names), schema.subset(names), tx.store.tuning)
     picked = pick(source, keys)
     if tx.store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
         stored = tx.store.small.net_rows(picked)

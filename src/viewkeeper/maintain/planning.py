@@ -16,9 +16,10 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualView
-from viewkeeper.engine.engine import SMALL, Engine
+from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.maintain.net_changes import looked_up_by
@@ -27,7 +28,6 @@ from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
 from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
-from viewkeeper.store.small_files import FEW_ROWS
 
 Find = Callable[[str], Relation]
 
@@ -51,7 +51,8 @@ class PlanReader:
         names = dict(zip(scan.outputs, scan.stored_names, strict=True))
         columns = tuple(names[a] for a in binding.columns) if binding is not None else ()
         self.readings.append(_reading(relation, scan.name, scan.state, columns))
-        return self._pretend(scan.outputs, known=binding is not None or self.size(scan) <= FEW_ROWS)
+        known = binding is not None or self.size(scan) <= self.engine.tuning.whole_rows
+        return self._pretend(scan.outputs, known=known)
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored of a relation."""
@@ -109,7 +110,7 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     definition = relation.definition
     sizes = {scan.relation: rows_of(find(scan.relation)) for scan in n.scans(definition.maintained)}
     rough = tuple(rows.bit_length() for rows in (*sizes.values(), rows_of(relation)))
-    name = (relation.id, key, rough)
+    name = (relation.id, key, rough, engine.tuning)
     with _lock:
         known = _laid_out.setdefault(definition, {})
     if name not in known:
@@ -118,7 +119,7 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     if plan is None:
         return None
     groups = rows_of(relation) if isinstance(definition.maintained, n.Aggregate) else 0
-    return replace(plan, readings=tuple(_sized(reading, find, groups) for reading in plan.readings))
+    return replace(plan, readings=tuple(_sized(reading, find, groups, engine.tuning) for reading in plan.readings))
 
 
 def _lay_out(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
@@ -135,22 +136,22 @@ def _lay_out(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | 
     return Plan(tuple(readings), reader.queries + 1)
 
 
-def _sized(reading: Reading, find: Find, groups: int) -> Reading:
+def _sized(reading: Reading, find: Find, groups: int, tuning: Tuning) -> Reading:
     """A reading with the sizes of now; `groups`: so many there are of a group-by, 0 if it is none."""
     relation = find(reading.relation)
     rows = rows_of(relation)
     per_key = max(1.0, rows / groups) if groups else 1.0
-    return replace(reading, rows=rows, files=len(relation.files), local=rows <= FEW_ROWS, per_key=per_key)
+    return replace(reading, rows=rows, files=len(relation.files), local=rows <= tuning.whole_rows, per_key=per_key)
 
 
 # choosing ----------------------------------------------------------------------------------------
 
 
-def stored_of(find: Find, relation: Derived, coming: Mapping[str, int]) -> Stored:
+def stored_of(find: Find, relation: Derived, coming: Mapping[str, int], tuning: Tuning) -> Stored:
     """What the costs of a relation depend on, beside its plan. `coming`: changed rows that are not stored yet."""
     node = relation.definition.maintained
     inputs = {scan.relation: rows_of(find(scan.relation)) + coming.get(scan.relation, 0) for scan in n.scans(node)}
-    queries = 1 + sum(rows > FEW_ROWS for rows in inputs.values())
+    queries = 1 + sum(rows > tuning.whole_rows for rows in inputs.values())
     heavy = any(isinstance(part, _HEAVY) for part in node.walk())
     return Stored(rows_of(relation), tuple(inputs.values()), heavy, queries)
 
@@ -158,7 +159,8 @@ def stored_of(find: Find, relation: Derived, coming: Mapping[str, int]) -> Store
 def followed(engine: Engine, find: Find, relation: Derived, changed: Mapping[str, int]) -> list[Changed]:
     """What so many changed rows of some inputs make a relation read."""
     plans = {key: plan_of(engine, find, relation, key) for key in changed}
-    return [Changed(changed[key], plan, changed[key] <= SMALL) for key, plan in plans.items() if plan is not None]
+    most = engine.tuning.small_rows
+    return [Changed(changed[key], plan, changed[key] <= most) for key, plan in plans.items() if plan is not None]
 
 
 def refresh_of(relation: Derived, everything: Iterable[Relation]) -> str:
@@ -174,16 +176,18 @@ def refresh_of(relation: Derived, everything: Iterable[Relation]) -> str:
 
 def decide(reader: StateReader, relation: Derived, changed: Collection[str], refresh: str) -> Choice:
     """The way to bring a stored relation up to date after changes of some of its inputs."""
-    find, rates = reader.by_id, RATES[reader.engine.kind]
+    find, rates, tuning = reader.by_id, RATES[reader.engine.kind], reader.engine.tuning
     coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
     if isinstance(relation.definition.maintained, n.Fixpoint):
-        return choose_for_recursion(refresh, sum(rows.values()), stored_of(find, relation, {}), rates)
+        stored = stored_of(find, relation, {}, tuning)
+        return choose_for_recursion(refresh, sum(rows.values()), stored, rates, tuning)
     return choose(
         refresh,
         sum(rows.values()),
-        stored_of(find, relation, coming),
+        stored_of(find, relation, coming, tuning),
         rates,
+        tuning,
         lambda: followed(reader.engine, find, relation, rows),
     )
 

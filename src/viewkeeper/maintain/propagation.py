@@ -32,9 +32,6 @@ from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.plan.choice import Choice
 
-THREADS = 4
-"""Views of a level that are worked on at the same time."""
-
 
 @dataclass(frozen=True)
 class Maintained:
@@ -118,7 +115,7 @@ def propagate(tx: Situation) -> list[Maintained]:
         Recursions(OnceEach()),
     )
     for level in order:
-        together.common.look(changed, lambda key: pending_rows(tx.pending, key))
+        together.common.look(changed, lambda key: pending_rows(tx.pending, key), tx.store.tuning.shared_rows)
         if tx.store.progress is not None:
             names = [relation.name for relation in level if not isinstance(relation, Auxiliary)]
             tx.store.progress(", ".join(names) or "what views are made of", reached, total)
@@ -155,7 +152,7 @@ def _side_by_side(tx: Situation, level: list[Derived], work: Callable[[Derived],
     def apart(relation: Derived) -> tuple[Maintained, list[str]]:
         return work(relation), tx.store.give_scratch()
 
-    done = side_by_side(apart, level, THREADS)
+    done = side_by_side(apart, level, tx.store.tuning.view_threads)
     for _, paths in done:
         tx.store.take_scratch(paths)
     return [result for result, _ in done]

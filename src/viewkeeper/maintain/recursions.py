@@ -11,6 +11,7 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader, distinct_rows
 from viewkeeper.engine.lowering import Lowering
@@ -38,9 +39,9 @@ class Strategy:
     reason: str
 
 
-def strategy_for(node: n.Fixpoint, size: Callable[[n.Scan], int]) -> Strategy:
+def strategy_for(node: n.Fixpoint, size: Callable[[n.Scan], int], tuning: Tuning) -> Strategy:
     """Filtering each step, if that takes bound queries only; else deleting too much and deriving it again."""
-    ways = questions(node, size)
+    ways = questions(node, size, tuning.any_column_rows)
     if ways[0].unbound:
         return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(ways[0].unbound)}")
     told = "; if that leads too far: ".join(", ".join(way.adornments) for way in ways)
@@ -120,7 +121,7 @@ class Recursions:
         """
 
         def work() -> tuple[Net, Strategy] | str:
-            how = strategy_for(after, reader.size)
+            how = strategy_for(after, reader.size, engine.tuning)
             space = Workspace(engine, reader, limit)
             try:
                 return Maintenance(space, before, after, changed).work(STRATEGIES[how.name]), how

@@ -39,10 +39,6 @@ from viewkeeper.store.scans import Scan, Source, pick, signed_frame
 from viewkeeper.store.scratch import adopt_scratch
 from viewkeeper.store.store import Store
 
-SHARED_FROM = 20_000
-"""With more changed rows than that, the change of a join that several views have is worked out once for all of them.
-With fewer, the rows it is made of are on the driver, and to keep the joined ones would be one query more."""
-
 
 class OutOfQueries(Exception):
     """Something on trial has run more queries than it may: a recursion that goes on and on."""
@@ -268,8 +264,7 @@ class StateReader:
             (schema.signed_arrow if weighted else schema.arrow).empty_table(), scan.outputs, weighted=weighted
         )
 
-    @staticmethod
-    def _keys(scan: n.Scan, relation: Relation, binding: Binding) -> tuple[Keys | None, tuple[pa.Table, ...]]:
+    def _keys(self, scan: n.Scan, relation: Relation, binding: Binding) -> tuple[Keys | None, tuple[pa.Table, ...]]:
         """The binding on the relation's own columns and types, those it is sorted by first; and what is known then.
 
         A column that is compared with another type than its own is left out, unless both are integers.
@@ -290,7 +285,7 @@ class StateReader:
                 array = _fitting(array, stored.type.arrow)
             arrays.append(array)
         known = binding.table.select([a.label for a in columns])
-        return Keys(pa.table(arrays, names=schema.names), schema), (known,)
+        return Keys(pa.table(arrays, names=schema.names), schema, self.engine.tuning), (known,)
 
 
 Coming: TypeAlias = "concurrent.futures.Future[pa.Table | None]"
@@ -382,13 +377,16 @@ class CommonChanges:
         self.wanted: dict[str, frozenset[str]] = {}  # with the relations that have changed
         self._once = OnceEach()
 
-    def look(self, changed: Set[str], rows: Callable[[str], int]) -> None:
-        """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows."""
-        if sum(map(rows, changed)) <= SHARED_FROM:
+    def look(self, changed: Set[str], rows: Callable[[str], int], most: int) -> None:
+        """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows.
+
+        Up to `most` the rows it is made of are on the driver, and to keep the joined ones would be one query more.
+        """
+        if sum(map(rows, changed)) <= most:
             return
         for common in self.sharing.commons.values():
             mine = common.relations & changed
-            if common.id not in self.wanted and sum(map(rows, mine)) > SHARED_FROM:
+            if common.id not in self.wanted and sum(map(rows, mine)) > most:
                 self.wanted[common.id] = frozenset(mine)
 
     @cached_property

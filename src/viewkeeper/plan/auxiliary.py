@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers, text
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.plan.counted_values import by_values, follows_values
-
-SLACK = 50
-"""A prefix keeps at least so many rows, and up to twice as many as are asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,12 @@ class Split:
     auxiliaries: tuple[Auxiliary, ...]
 
 
-def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Scan], str | None]) -> Split:
+def split(
+    node: n.Node,
+    new_id: Callable[[], str],
+    first_column: Callable[[n.Scan], str | None],
+    slack: int = Tuning.topk_slack,
+) -> Split:
     """Puts every group-by of a query aside. `first_column` names the column a relation is sorted by."""
     numbers = Numbers(n.highest(node) + 1_000)
     found: list[Auxiliary] = []
@@ -80,7 +83,7 @@ def split(node: n.Node, new_id: Callable[[], str], first_column: Callable[[n.Sca
 
     def keep_prefix(part: n.Top) -> n.Node:
         assert part.limit is not None
-        most = 2 * max(part.limit + part.offset, SLACK)
+        most = 2 * max(part.limit + part.offset, slack)
         names = tuple(f"c{i}" for i in range(len(part.outputs)))
         scan = n.Scan(new_id(), f"prefix {len(found) + 1}", part.outputs, n.NEW, names)
         found.append(Auxiliary(replace(part, limit=most, offset=0), scan))

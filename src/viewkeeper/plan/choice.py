@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.plan.cost import Changed, Rates, Stored, anew, by_change, recursion_anew
-
-FEW_ROWS = 10_000
-"""With so few rows either way takes no time worth a thought: the view follows the change."""
-
-MARGIN = 1.25
-"""Computing anew has to be clearly cheaper: estimates are rough, and a view should not flip between the ways."""
-
-SPARE_QUERIES = 2
-"""A few queries more or less are not foreseen, and no reason to read everything."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +22,12 @@ class Choice:
 
 
 def choose(
-    refresh: str, changed: int, stored: Stored, rates: Rates, lay_out: Callable[[], Sequence[Changed]]
+    refresh: str, changed: int, stored: Stored, rates: Rates, tuning: Tuning, lay_out: Callable[[], Sequence[Changed]]
 ) -> Choice:
     """The way to go for so many changed rows. `lay_out` says what following them reads; asked only if it matters."""
     if refresh in ("full", "incremental"):
         return Choice(refresh, f"refresh = '{refresh}'")
-    if stored.total <= FEW_ROWS:
+    if stored.total <= tuning.negligible_rows:
         return Choice(
             "incremental", f"{count(changed)} changed, {count(stored.total)} to compute it from: too few to matter"
         )
@@ -45,15 +37,11 @@ def choose(
         f"by change about {span(follow)} ({', '.join([f'{count(changed)} changed', *reads(changes)])}), "
         f"anew about {span(fresh)} ({count(stored.total)})"
     )
-    is_cheaper = fresh * MARGIN + SPARE_QUERIES * rates.query < follow
+    is_cheaper = fresh * tuning.full_margin + tuning.spare_queries * rates.query < follow
     return Choice("full" if is_cheaper else "incremental", reason, weighed=True)
 
 
-LARGE_SHARE = 5
-"""A recursion is computed anew if more than one row in so many of what it reads has changed."""
-
-
-def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rates) -> Choice:
+def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rates, tuning: Tuning) -> Choice:
     """The way to go for a recursive relation.
 
     How many rounds a change takes is not known beforehand. So it is followed, unless it is large, until that has cost
@@ -62,9 +50,10 @@ def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rate
     if refresh in ("full", "incremental"):
         return Choice(refresh, f"refresh = '{refresh}'")
     told = f"{count(changed)} changed of {count(stored.total)} that the recursion reads"
-    if changed * LARGE_SHARE > stored.total and changed > FEW_ROWS:
+    if changed * tuning.large_share > stored.total and changed > tuning.negligible_rows:
         return Choice("full", f"{told}: computed anew", weighed=True)
-    limit = recursion_anew(stored, rates) if stored.total + stored.rows > FEW_ROWS else None
+    matters = stored.total + stored.rows > tuning.negligible_rows
+    limit = recursion_anew(stored, rates, tuning.small_rows) if matters else None
     return Choice("incremental", told, weighed=True, limit=limit)
 
 

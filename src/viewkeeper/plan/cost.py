@@ -119,14 +119,14 @@ class Stored:
 ROUNDS, FEW_QUERIES = 10, 3
 """Rounds that a recursion is expected to take, each a query; and the queries of one worked out on the driver."""
 
-FEW_ROWS = 100_000
-"""Up to so many rows, a recursion is expected to be worked out on the driver."""
 
+def recursion_anew(stored: Stored, rates: Rates, small_rows: int) -> float:
+    """Seconds to compute a recursive relation from its inputs and compare it with what is stored.
 
-def recursion_anew(stored: Stored, rates: Rates) -> float:
-    """Seconds to compute a recursive relation from its inputs and compare it with what is stored."""
+    Up to `small_rows` rows it is expected to be worked out on the driver.
+    """
     rows = stored.total + stored.rows
-    if rows <= FEW_ROWS:
+    if rows <= small_rows:
         return FEW_QUERIES * rates.query + rows * (rates.on_driver + rates.compared)
     return ROUNDS * rates.query + rows * (rates.worked + rates.compared)
 

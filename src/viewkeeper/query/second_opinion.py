@@ -42,7 +42,7 @@ def other_engine(own: Engine, choice: str) -> Engine:
             hint="install it and set JAVA_HOME, or verify with engine = 'sail'",
         )
     engine = open_engine(choice, own.settings, own.conf, own.storage)
-    engine.limits = own.limits
+    engine.limits, engine.tuning = own.limits, own.tuning
     engine.share_functions(own)
     if not engine.is_local:
         engine.check()

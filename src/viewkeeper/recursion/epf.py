@@ -25,7 +25,7 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
     """Propagates and filters until nothing more goes."""
     if not steps:
         return
-    ways = questions(work.after, work.space.reader.size)
+    ways = questions(work.after, work.space.reader.size, work.space.engine.tuning.any_column_rows)
     asked = [Magic(work.space, work.after.predicates, work.after.rules, work.outside_after, w.is_small) for w in ways]
     disqualified = {name: Growing(work.space, p.attributes) for name, p in work.predicates.items()}
     while steps:

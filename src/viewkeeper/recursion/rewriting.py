@@ -20,9 +20,6 @@ from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numb
 from viewkeeper.recursion.bodies import made_equal, numbers_beside
 from viewkeeper.recursion.row_sets import all_equal
 
-SMALL_ROWS = 1_000_000
-"""So many rows are read at once, whichever of them are wanted."""
-
 Bound = tuple[int, ...]
 """The bound columns of a call, by position."""
 
@@ -299,13 +296,13 @@ def _equal_to(attribute: Attribute, equalities: Sequence[Equality], there: set[A
     return min((a for a in _reached(equalities, {attribute}) if a in there), key=lambda a: a.number)
 
 
-def questions(node: n.Fixpoint, size: Callable[[n.Scan], int]) -> list[Rewriting]:
+def questions(node: n.Fixpoint, size: Callable[[n.Scan], int], few: int) -> list[Rewriting]:
     """The ways to ask whether a row of a recursion can be derived: the rules for it, written down.
 
-    In the first, tables are read by what they are sorted by; in the second, those that have few rows, which `size`
-    counts, by any column. Where only one of them does without all rows of a relation, the other is left out.
+    In the first, tables are read by what they are sorted by; in the second, those that have at most `few` rows, which
+    `size` counts, by any column. Where only one of them does without all rows of a relation, the other is left out.
     """
-    small = {number for number, part in enumerate(node.inputs) if sum(map(size, n.scans(part))) <= SMALL_ROWS}
+    small = {number for number, part in enumerate(node.inputs) if sum(map(size, n.scans(part))) <= few}
     ways = [_whole_rows(node, numbers) for numbers in (set[int](), small)]
     found = {tuple(way.adornments): way for way in reversed(ways) if not way.unbound}
     return list(found.values())[::-1] or ways[:1]

@@ -18,7 +18,7 @@ from viewkeeper.algebra.expressions import Attribute, Equality, column
 from viewkeeper.algebra.rows import consolidate, filter_rows, part_with_sign, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.connect_columns import listed, parsed
-from viewkeeper.engine.engine import SMALL, Engine
+from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.plan.cost import RATES
@@ -215,11 +215,11 @@ class Growing:
                 self._index.update(rows.tuples)
                 for columns, known in self._by.items():
                     _sort_in(known, columns, rows.tuples)
-        if self._few.num_rows > SMALL:
+        if self._few.num_rows > self.space.engine.tuning.small_rows:
             flushed = self.space.reader.local(self._few, self.attributes)
             self._many.append(replace(flushed, rows=None, known=(), narrow=False))
             self._few, self._index = _empty(self.attributes), None
-        if len(self._many) > MOST_PARTS:
+        if len(self._many) > self.space.engine.tuning.set_parts:
             parts = self._many
             self._many = [self.space.run(lambda lowering: self._together(lowering, parts), large=True).lowered]
 
@@ -283,9 +283,6 @@ def is_plain(attribute: Attribute) -> bool:
 
 _OTHER = 9_000_000
 """Numbers for attributes that stand beside those of rows."""
-
-MOST_PARTS = 12
-"""A growing set in more parts is written anew as one."""
 
 
 def _empty(attributes: tuple[Attribute, ...]) -> pa.Table:

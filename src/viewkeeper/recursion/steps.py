@@ -22,9 +22,6 @@ from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import body
 from viewkeeper.recursion.row_sets import Growing, Rows, Tuples, Workspace, is_plain
 
-FEW = 20_000
-"""So many rows at most are joined on the driver, and come out of it."""
-
 ByKey = dict[Any, Tuples]
 
 Source = Callable[[Lowering, Literal], n.Node]
@@ -67,6 +64,7 @@ class Joins:
         self.source = source
         self.growing = growing
         self.moved = moved
+        self._most = space.engine.tuning.driver_join_rows
         self._lookups: dict[tuple[Any, ...], _Lookup] = {}
         self._orders: dict[tuple[int, int], _Order | None] = {}
         self._kept: list[Rule] = []  # so that no other rule gets the id of one that is known
@@ -110,7 +108,7 @@ class Joins:
                     return None
                 current = joined
             found.update(map(order.head, current))
-            if len(found) > FEW:
+            if len(found) > self._most:
                 return None
         return found
 
@@ -118,7 +116,7 @@ class Joins:
         """The literal that the join begins with, and its rows: what the step is about, or the fewest there are."""
         if step.rows is not None:
             assert step.place is not None
-            return None if step.rows.table is None or step.rows.count > FEW else (step.place, step.rows.tuples)
+            return None if step.rows.table is None or step.rows.count > self._most else (step.place, step.rows.tuples)
         positive = [(place, literal) for place, literal in enumerate(step.rule.body) if not literal.negated]
         there = [(place, self.growing(literal)) for place, literal in positive]
         grown = [(place, known) for place, known in there if known is not None and known.index is not None]
@@ -126,7 +124,7 @@ class Joins:
             return None
         place, fewest = min(grown, key=lambda pair: pair[1].count)
         assert fewest.index is not None
-        return None if len(fewest.index) > FEW else (place, list(fewest.index))
+        return None if len(fewest.index) > self._most else (place, list(fewest.index))
 
     def _order(self, rule: Rule, place: int) -> _Order | None:
         key = (id(rule), place)
@@ -144,7 +142,7 @@ class Joins:
             return None
         met = [partners.get(key_of(row), ()) for row in current]
         total = sum(map(len, met))
-        if total > FEW:
+        if total > self._most:
             return None
         self.space.worked(total)
         found = [row + other for row, others in zip(current, met, strict=True) for other in others]
@@ -171,7 +169,7 @@ class Joins:
 
     def _fetch(self, join: _Join, lookup: _Lookup, missing: set[Any], source: Source) -> bool:
         """Reads the rows with some keys; whether they are on the driver."""
-        if len(missing) > FEW:
+        if len(missing) > self._most:
             return False
         literal, columns = join.literal, join.columns
         bound = tuple(literal.attributes[i] for i in columns)

@@ -154,7 +154,7 @@ def _laid_out(
         return replace(definition, stored=to_json(alone) if definition.is_stored else None, hidden=())
     there = {**tx.state.relations, **tx.created}
     node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
-    parts = split(node, _new_id, _sorted_by(there.get))
+    parts = split(node, _new_id, _sorted_by(there.get), tx.store.tuning.topk_slack)
     free = [] if former is None or definition.is_demand or former.definition.is_demand else _free(tx, former, others)
     hidden = _auxiliaries(tx, parts, definition.on, free)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))

@@ -8,6 +8,7 @@ from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import tree
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds, relevant_kinds
 from viewkeeper.catalog.relations import Derived, VirtualView, as_derived
@@ -19,7 +20,7 @@ from viewkeeper.maintain.failures import known_as
 from viewkeeper.maintain.planning import followed, plan_of, refresh_of, rows_of, stored_of
 from viewkeeper.maintain.propagation import maintained_node
 from viewkeeper.maintain.recursions import strategy_for
-from viewkeeper.maintain.state_reader import SHARED_FROM, StateReader
+from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
@@ -77,7 +78,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         body["stale"] = stale
     if isinstance(relation, VirtualView) and (rules := _rederived(store, state, query)):
         body["maintenance rules"] = rules
-    recursions = _strategies(state, relation)
+    recursions = _strategies(store, state, relation)
     if recursions:
         body["recursion"] = recursions
     shared = _in_common(state, relation)
@@ -86,7 +87,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     saved = would_save(state, relation)
     if saved is not None:
         body["auxiliary = true"] = saved
-    return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(relation, body)
+    return json.dumps(body, indent=2, ensure_ascii=False) if form == "json" else _text(relation, body, store.tuning)
 
 
 def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]]:
@@ -153,7 +154,7 @@ def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]
     return found
 
 
-def _strategies(state: State, relation: Derived) -> list[dict[str, Any]]:
+def _strategies(store: Store, state: State, relation: Derived) -> list[dict[str, Any]]:
     """How the recursions of a view are kept: their rules, and the way in which what goes is worked out."""
     found = []
     for key in (relation.id, *relation.definition.hidden):
@@ -163,7 +164,7 @@ def _strategies(state: State, relation: Derived) -> list[dict[str, Any]]:
             continue
         body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
         if not node.bag:
-            how = strategy_for(node, lambda scan: rows_of(state.relations[scan.relation]))
+            how = strategy_for(node, lambda scan: rows_of(state.relations[scan.relation]), store.tuning)
             body |= {"strategy": how.name, "reason": how.reason}
         remark = remark_on(node)
         if remark is not None:
@@ -178,20 +179,21 @@ def _cost(store: Store, state: State, relation: Derived, key: str) -> dict[str, 
     "full from" is where `auto` turns to computing anew: None if it never does, or is not what decides.
     """
     engine, find = store.engine, state.relations.__getitem__
-    rates = RATES[engine.kind]
+    rates, tuning = RATES[engine.kind], engine.tuning
 
     def followed_by(rows: int) -> list[Changed]:
         return followed(engine, find, relation, {key: rows})
 
     def chosen(rows: int) -> Choice:
-        return choose("auto", rows, stored_of(find, relation, {key: rows}), rates, lambda: followed_by(rows))
+        stored = stored_of(find, relation, {key: rows}, tuning)
+        return choose("auto", rows, stored, rates, tuning, lambda: followed_by(rows))
 
-    by_rows = {f"{r}": by_change(stored_of(find, relation, {key: r}), followed_by(r), rates) for r in SHOWN}
+    by_rows = {f"{r}": by_change(stored_of(find, relation, {key: r}, tuning), followed_by(r), rates) for r in SHOWN}
     refresh = None if isinstance(relation, VirtualView) else refresh_of(relation, state.alive())
     most = max(2 * rows_of(find(key)), SHOWN[-1])
     return {
         "by change": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},
-        "anew": round(anew(stored_of(find, relation, {}), 0, rates), 4),
+        "anew": round(anew(stored_of(find, relation, {}, tuning), 0, rates), 4),
         "refresh": refresh,
         "full from": turns(chosen, most) if refresh == "auto" else None,
     }
@@ -203,7 +205,7 @@ def _recompute(state: State, query: n.Node) -> dict[str, Any]:
     return {"full": f"reads {sum(rows.values()):,} stored rows", "rows": rows}
 
 
-def _text(relation: Derived, body: dict[str, Any]) -> str:
+def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
     options = ", ".join(f"{name} = {value}" for name, value in body["options"].items())
     lines = [f"{body['view']}: {relation.kind_words}{f' ({options})' if options else ''}"]
     if "true as of epoch" in body:
@@ -234,7 +236,7 @@ def _text(relation: Derived, body: dict[str, Any]) -> str:
             lines.append(f"{kind} can only come from {', '.join(_from(words, name) for name, words in tables.items())}")
     for shared in body.get("in common", ()):
         lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
-        lines.append(f"  its change is worked out once for all when more than {SHARED_FROM:,} rows change")
+        lines.append(f"  its change is worked out once for all when more than {tuning.shared_rows:,} rows change")
     if "auxiliary = true" in body:
         lines.append(body["auxiliary = true"])
     lines.append(f"full recompute: {body['cost']['full']}")

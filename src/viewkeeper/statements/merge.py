@@ -74,7 +74,7 @@ def _source(tx: OpenTransaction, relation: Relation, statement: sql.Merge) -> tu
     if rows is None:
         return materialize(tx.store, raw, schema, "")[0], schema, None
     there = conform(rows, schema)
-    return engine.arrow(there, schema), schema, _keys(relation, statement, schema, there)
+    return engine.arrow(there, schema), schema, _keys(tx, relation, statement, schema, there)
 
 
 def _all_of(source: Name | exp.Expr, alias: str) -> exp.Select:
@@ -87,7 +87,7 @@ def _all_of(source: Name | exp.Expr, alias: str) -> exp.Select:
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=this))
 
 
-def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
+def _keys(tx: OpenTransaction, relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
     """Keys of the target taken from the source, if the condition equates columns of the two."""
     pairs: dict[str, str] = {}
     for node in anded(statement.on):
@@ -107,7 +107,7 @@ def _keys(relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Tab
         values = cast_table(rows.select(list(pairs.values())), wanted, relation.name, "UTC")
     except TypeMismatch:
         return None  # a source value that no target value can equal; the join will see to it
-    return Keys(consolidate(signed(canonical(values, wanted), 1)).drop_columns([WEIGHT]), wanted)
+    return Keys(consolidate(signed(canonical(values, wanted), 1)).drop_columns([WEIGHT]), wanted, tx.store.tuning)
 
 
 @dataclass(frozen=True)

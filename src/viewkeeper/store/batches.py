@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.connect_columns import listed
-from viewkeeper.engine.engine import DICTIONARY_BYTES, PAGE_ROWS, Engine, Frame
+from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import StorageError
 from viewkeeper.log.checksums import check_files, checksum, remember_written
 from viewkeeper.log.failpoints import point
@@ -28,9 +28,6 @@ from viewkeeper.log.leases import Lease
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.bounds import measure
 from viewkeeper.store.file_reading import decode
-
-FILE_ROWS = 100_000
-"""Rows per file: small enough that a few keys skip most of a relation."""
 
 STORED = f"{WEIGHT} bigint, {EPOCH} bigint"
 
@@ -56,8 +53,9 @@ class BatchWriter:
             rows = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
         rows = sort_rows(rows, self.schema)
         files: list[DataFile] = []
-        for start in range(0, rows.num_rows, FILE_ROWS):
-            part = rows.slice(start, FILE_ROWS)
+        most = self.engine.tuning.file_rows
+        for start in range(0, rows.num_rows, most):
+            part = rows.slice(start, most)
             data = self._parquet(part)
             path = self._new_path(".parquet")
             with self._leaving_nothing(path, *(file.path for file in files)):
@@ -77,8 +75,8 @@ class BatchWriter:
             store_schema=False,
             write_page_index=True,
             write_page_checksum=True,
-            max_rows_per_page=PAGE_ROWS,
-            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            max_rows_per_page=self.engine.tuning.page_rows,
+            dictionary_pagesize_limit=self.engine.tuning.dictionary_bytes,
         )
         written: bytes = sink.getvalue().to_pybytes()
         return written
@@ -86,7 +84,7 @@ class BatchWriter:
     def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:
         """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
         directory = self._new_path("")
-        parts = max(1, -(-rows // FILE_ROWS))
+        parts = max(1, -(-rows // self.engine.tuning.file_rows))
         with self._leaving_nothing(directory):
             self.engine.write_in_key_ranges(
                 frame, self.storage.url(directory), self.schema, self.schema.sort_columns, parts, rows

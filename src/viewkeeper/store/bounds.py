@@ -17,17 +17,12 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.rows import NAN, comparable_array
 from viewkeeper.algebra.schema import Schema
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.column_bounds import Bound
 
 CUT = 48
 """How many letters or bytes of a long value a bound keeps."""
-
-MANY = 64
-"""With more candidate keys than this inside a file's range, the file is taken without looking further."""
-
-FIRST_ONLY = 5_000
-"""Of more keys than this only the first column is used to pick files."""
 
 
 def measure(table: pa.Table, schema: Schema) -> dict[str, Bound]:
@@ -92,13 +87,14 @@ def _cut_high(value: Any) -> Any:
 class Keys:
     """Key values to look up, arranged for picking files: sorted by their first column."""
 
-    def __init__(self, table: pa.Table, schema: Schema) -> None:
+    def __init__(self, table: pa.Table, schema: Schema, tuning: Tuning) -> None:
         """`table` has the key columns, `schema` their names and types, in the same order."""
+        self._most = tuning.candidate_keys
         self.schema = schema
         self.table = table
         usable = [column.name for column in schema if not column.type.is_nested]
         looked = table.select(usable)
-        if table.num_rows > FIRST_ONLY and usable:
+        if table.num_rows > tuning.composite_keys and usable:
             usable = usable[:1]
             looked = pa.table([table.column(usable[0]).unique()], names=usable)
         self.names = usable
@@ -113,8 +109,8 @@ class Keys:
             ordinary = [row for row in rows if not (row[0] is None or row[0] == NAN)]
             self._ordinary = sorted(ordinary, key=lambda row: row[0])
             self._first = [row[0] for row in self._ordinary]
-        self._special = special[:MANY]
-        self._too_many_special = len(special) > MANY
+        self._special = special[: self._most]
+        self._too_many_special = len(special) > self._most
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -130,7 +126,7 @@ class Keys:
         if first.low is not None:
             start = bisect.bisect_left(self._first, first.low)
             stop = bisect.bisect_right(self._first, first.high)
-            if stop - start > MANY or (stop > start and len(self.names) == 1):
+            if stop - start > self._most or (stop > start and len(self.names) == 1):
                 return True
             candidates.extend(self._ordinary[start:stop])
         if first.nulls or first.nans:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Relation
@@ -28,15 +29,9 @@ from viewkeeper.engine.engine import Frame
 from viewkeeper.log.failpoints import point
 from viewkeeper.log.open_log import LOCK
 from viewkeeper.log.storage import now
-from viewkeeper.store.batches import FILE_ROWS, STORED, stored_frame
+from viewkeeper.store.batches import STORED, stored_frame
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.store.store import Store
-
-FAN = 12
-"""So many files of about the same size are merged into one."""
-
-DRIVER_ROWS = 300_000
-"""Up to so many rows are merged on the driver."""
 
 
 @dataclass(frozen=True)
@@ -50,30 +45,33 @@ class Compacted:
     rows_after: int
 
 
-def tier(file: DataFile) -> int:
-    """Files of one tier differ in size by less than FAN times."""
-    return int(math.log(max(file.rows, 1), FAN))
+def tier(file: DataFile, fan: int) -> int:
+    """Files of one tier differ in size by less than `fan` times."""
+    return int(math.log(max(file.rows, 1), fan))
 
 
-def is_due(state: State, key: str) -> bool:
+def is_due(state: State, key: str, tuning: Tuning) -> bool:
     """Whether a relation has so many files of one tier that they are worth merging."""
     relation = state.relations.get(key)
-    return relation is not None and relation.dropped is None and _full_tier(relation) is not None
+    return relation is not None and relation.dropped is None and _full_tier(relation, tuning) is not None
 
 
-def _full_tier(relation: Relation) -> list[DataFile] | None:
+def _full_tier(relation: Relation, tuning: Tuning) -> list[DataFile] | None:
     tiers: dict[int, list[DataFile]] = {}
     for file in relation.files:
-        if file.rows < FILE_ROWS // 2:
-            tiers.setdefault(tier(file), []).append(file)
-    return next((files for _, files in sorted(tiers.items()) if len(files) >= FAN), None)
+        if file.rows < tuning.file_rows // 2:
+            tiers.setdefault(tier(file, tuning.merged_files), []).append(file)
+    return next((files for _, files in sorted(tiers.items()) if len(files) >= tuning.merged_files), None)
 
 
 def compact_tiers(store: Store, names: Sequence[str]) -> None:
     """Keeps the number of small files of the relations with these ids low; run after commits."""
     for key in names:
         relation = store.refresh().relations.get(key)
-        if relation is not None and relation.dropped is None and (full := _full_tier(relation)) is not None:
+        if relation is None or relation.dropped is not None:
+            continue
+        full = _full_tier(relation, store.tuning)
+        if full is not None:
             _replace(store, relation, full)
 
 
@@ -81,7 +79,7 @@ def compact_relation(store: Store, relation: Relation) -> Compacted | None:
     """Rewrites all of a relation into key-sorted files, if that helps."""
     horizon = store.state.horizon_of(relation, now())
     files = relation.files
-    small = sum(file.rows < FILE_ROWS // 4 for file in files)
+    small = sum(file.rows < store.tuning.file_rows // 4 for file in files)
     cancelling = [file for file in files if file.low_weight < 0 and file.first_epoch <= horizon]
     history = any(file.merged and file.first_epoch < horizon for file in cancelling)
     if small < 2 and not (cancelling and len(files) > 1) and not history:
@@ -94,7 +92,7 @@ def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Com
     alone = store.state.folds_alone(relation)
     rows = sum(file.rows for file in files)
     writer = store.writer(relation)
-    if rows <= DRIVER_ROWS:
+    if rows <= store.tuning.driver_merge_rows:
         added = writer.write_rows(merge(read_files(store.storage, files, relation.schema), horizon), merged=True)
     else:
         frame = _merged_frame(store, relation.schema, files, horizon)
@@ -135,7 +133,7 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
     few: list[DataFile] = []
     names = [quote(name) for name in schema.names]
     for epoch, group in by_epoch.items():
-        if sum(file.rows for file in group) < FILE_ROWS:
+        if sum(file.rows for file in group) < store.tuning.file_rows:
             few.extend(group)
             continue
         frame = stored_frame(engine, storage, group, schema)

@@ -27,7 +27,7 @@ class Housekeeping:
         """Looks at the relations with these ids as soon as the thread is free."""
         from viewkeeper.store.compaction import is_due
 
-        due = [key for key in keys if is_due(self._store.state, key)]
+        due = [key for key in keys if is_due(self._store.state, key, self._store.tuning)]
         if not due:
             return
         with self._lock:

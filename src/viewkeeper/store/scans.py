@@ -17,7 +17,6 @@ from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.engine.literals import FEW
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
@@ -105,7 +104,7 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     schema = scan.source.schema
     frames: list[Frame] = []
     if scan.files:
-        late = scan.keys is not None and len(scan.keys) > FEW
+        late = scan.keys is not None and len(scan.keys) > engine.tuning.literal_keys
         frame = stored_frame(engine, storage, scan.files, schema, late=late)
         if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
             frame = frame.filter(parsed(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}"))

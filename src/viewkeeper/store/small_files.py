@@ -10,35 +10,27 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.rows import consolidate, rows_among
 from viewkeeper.algebra.schema import EPOCH, Schema
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.store.scans import Scan
 
-FEW_ROWS = 4_000
-"""Relations of so few signed rows are read on the driver."""
-
-PICKED_ROWS = 20_000
-"""The same where only those with some keys are wanted."""
-
-KEPT_ROWS = 400_000
-"""Rows of small files that are kept in memory."""
-
 
 class SmallFiles:
     """The newest small files that were read."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, tuning: Tuning) -> None:
         self.storage = storage
+        self.tuning = tuning
         self._kept: OrderedDict[str, pa.Table] = OrderedDict()
         self._rows = 0
         self._lock = threading.Lock()
 
-    @staticmethod
-    def are_few(picked: Scan) -> bool:
+    def are_few(self, picked: Scan) -> bool:
         """Whether what was picked of a relation is better read here than on the engine."""
         rows = sum(file.rows for file in picked.files)
-        return rows <= (FEW_ROWS if picked.keys is None else PICKED_ROWS)
+        return rows <= (self.tuning.whole_rows if picked.keys is None else self.tuning.picked_rows)
 
     def net_rows(self, picked: Scan) -> pa.Table:
         """The net signed rows of the picked files up to the epoch, only those with one of the keys if there are any."""
@@ -63,7 +55,7 @@ class SmallFiles:
             if file.path not in self._kept:
                 self._kept[file.path] = rows
                 self._rows += rows.num_rows
-            while self._rows > KEPT_ROWS:
+            while self._rows > self.tuning.cached_rows:
                 _, dropped = self._kept.popitem(last=False)
                 self._rows -= dropped.num_rows
         return rows

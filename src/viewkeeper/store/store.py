@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.catalog.declared_functions import Function, calls, users_of
 from viewkeeper.catalog.graph import reading
 from viewkeeper.catalog.relations import Derived, Relation
@@ -34,7 +35,7 @@ class Store(OpenLog):
     def __init__(self, storage: Storage, engine: Engine, state: State) -> None:
         super().__init__(storage, state)
         self.engine = engine
-        self.small = SmallFiles(storage)
+        self.small = SmallFiles(storage, engine.tuning)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported because something needed them
@@ -49,6 +50,11 @@ class Store(OpenLog):
         other.engine = engine
         engine.put_scratch = self.put_scratch
         return other
+
+    @property
+    def tuning(self) -> Tuning:
+        """The thresholds that decide how work is done here."""
+        return self.engine.tuning
 
     def refresh(self) -> State:
         """The newest state."""

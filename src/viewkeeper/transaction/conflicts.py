@@ -11,7 +11,6 @@ from viewkeeper.catalog.declared_functions import users_of
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived, Relation, as_derived
 from viewkeeper.catalog.state import State
-from viewkeeper.engine.engine import SMALL
 from viewkeeper.errors import Conflict
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
@@ -104,7 +103,7 @@ def _check_read(tx: OpenTransaction, state: State, read: Read) -> None:
         newer = [file for file in newer if read.ranges.may_be_in(file.bounds)]
     if not newer:
         return
-    if read.keys is not None and sum(file.rows for file in newer) <= SMALL:
+    if read.keys is not None and sum(file.rows for file in newer) <= tx.store.tuning.small_rows:
         rows = read_files(tx.store.storage, newer, current.schema)
         names = read.keys.schema.names
         wanted = set(row_tuples(read.keys.table))

@@ -50,7 +50,7 @@ def _check_key(tx: OpenTransaction, relation: Relation, key: Key, change: pa.Tab
         keys = keys.drop_null()
     if not keys.num_rows:
         return
-    there = tx.key_weights(relation, Keys(keys, relation.schema.subset(names)))
+    there = tx.key_weights(relation, Keys(keys, relation.schema.subset(names), tx.store.tuning))
     taken = {row for row, count in there.items() if count > 0}
     if taken:
         for row in row_tuples(keys):

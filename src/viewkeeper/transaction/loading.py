@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import Column, Schema, make_schema
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.relations import Relation
-from viewkeeper.engine.engine import SMALL, Frame
+from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.problems import UNREADABLE
 from viewkeeper.errors import StorageError
 from viewkeeper.sources.files import unreadable
@@ -23,12 +24,6 @@ from viewkeeper.sources.source import Source, open_source
 from viewkeeper.transaction.ingest import frame_by_name, signed_expression, store_frame
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.row_changes import SIGNED, apply_rows, change_by_frame
-
-FILE_ROWS = 500_000
-"""Rows of a scratch file, which are held on the driver until it is written."""
-
-FILE_BYTES = 128 << 20
-"""Bytes of the same."""
 
 _GLOB = set("*?[]{}\\")
 """Engines take a path with one of these for a pattern."""
@@ -74,12 +69,13 @@ def _by_engine(tx: OpenTransaction, source: Source) -> Frame | None:
 def _by_driver(tx: OpenTransaction, relation: Relation, source: Source) -> int:
     """Loads batches that the driver reads: all at once if they are few, else through scratch files."""
     schema = relation.schema
-    chunks = _chunks(canonical(table, schema) for table in source.tables(schema, relation.name, tx.zone))
+    tables = (canonical(table, schema) for table in source.tables(schema, relation.name, tx.zone))
+    chunks = _chunks(tables, tx.store.tuning)
     first = next(chunks, None)
     if first is None:
         return 0
     following = next(chunks, None)
-    if following is None and first.num_rows <= SMALL:
+    if following is None and first.num_rows <= tx.store.tuning.small_rows:
         apply_rows(tx, relation, signed(first, 1))
         return int(first.num_rows)
     paths, rows = [], 0
@@ -92,14 +88,14 @@ def _by_driver(tx: OpenTransaction, relation: Relation, source: Source) -> int:
     return change_by_frame(tx, relation, frame, rows, stable=True)
 
 
-def _chunks(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _chunks(tables: Iterator[pa.Table], tuning: Tuning) -> Iterator[pa.Table]:
     """Tables put together until they are worth a file."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
         held.append(table)
         rows, size = rows + table.num_rows, size + table.nbytes
-        if rows >= FILE_ROWS or size >= FILE_BYTES:
+        if rows >= tuning.load_rows or size >= tuning.load_bytes:
             yield pa.concat_tables(held)
             held, rows, size = [], 0, 0
     if rows:

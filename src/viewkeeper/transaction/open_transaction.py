@@ -18,6 +18,7 @@ from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.nodes import Node
 from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
+from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.catalog.data_files import DataFile
@@ -29,7 +30,7 @@ from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table, as
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import parsed
-from viewkeeper.engine.engine import SMALL, Frame
+from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import Place, SqlError
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.situation import Pending
@@ -240,7 +241,7 @@ class OpenTransaction:
         names = keys.schema.names
         scan = self.scan(relation, keys)
         found: dict[tuple[Any, ...], int] | None = None
-        first = _first_column(scan, keys)
+        first = _first_column(scan, keys, self.store.tuning)
         if first is not None:
             together = self._totals(pick(replace(scan.source, rows=None), first), names)
             found = _counted(self.store.engine.collect_small(together), keys.schema)
@@ -289,7 +290,7 @@ class OpenTransaction:
         """Joins a checked net change, held on the driver, to the transaction's net change (delta-union)."""
         pending = self.pending_of(relation)
         rows = consolidate(pa.concat_tables([pending.rows, change])) if pending.rows.num_rows else change
-        if rows.num_rows > SMALL:
+        if rows.num_rows > self.store.tuning.small_rows:
             pending.staged.extend(self.store.writer(relation).write_rows(rows))
             rows = rows.slice(0, 0)
         pending.rows = rows
@@ -404,7 +405,7 @@ def change_of_files(
     """
 
     def fetch() -> pa.Table:
-        if sum(file.rows for file in files) <= SMALL:
+        if sum(file.rows for file in files) <= store.tuning.small_rows:
             rows = read_files(store.storage, files, schema)
             if epoch is not None:
                 rows = filter_rows(rows, [number == epoch for number in rows[EPOCH].to_pylist()])
@@ -436,11 +437,7 @@ def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], i
     return dict(zip(row_tuples(plain), totals["_vk_total"].to_pylist(), strict=True))
 
 
-FEW_EACH = 16
-"""Rows with one value of a key's first column that are looked up together."""
-
-
-def _first_column(scan: Scan, keys: Keys) -> Keys | None:
+def _first_column(scan: Scan, keys: Keys, tuning: Tuning) -> Keys | None:
     """Keys of several columns as those values of the first one that they share, if few rows have each.
 
     What it finds out about whole values spares the views another look. By the bounds of its files an integer column has
@@ -454,6 +451,6 @@ def _first_column(scan: Scan, keys: Keys) -> Keys | None:
         return None
     for file in scan.files:
         bound = file.bounds.get(name)
-        if bound is None or bound.low is None or file.rows > FEW_EACH * (bound.high - bound.low + 1):
+        if bound is None or bound.low is None or file.rows > tuning.rows_per_value * (bound.high - bound.low + 1):
             return None
-    return Keys(values, keys.schema.subset([name]))
+    return Keys(values, keys.schema.subset([name]), tuning)

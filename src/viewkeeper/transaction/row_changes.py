@@ -14,7 +14,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.catalog.relations import Relation, Table
-from viewkeeper.engine.engine import SMALL, Frame
+from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import ConstraintViolation, NotFound, StorageError
 from viewkeeper.store.batches import with_no_epoch
 from viewkeeper.store.bounds import Keys
@@ -37,7 +37,7 @@ def insert_rows(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
         ordered = store_frame(tx.store.engine, frame_by_name(tx.store.engine, frame, relation), relation, tx.zone)
         return change_by_frame(tx, relation, signed_expression(ordered, 1), count, stable=True)
     table = rows_from(rows, relation, tx.zone)
-    if table.num_rows > SMALL:
+    if table.num_rows > tx.store.tuning.small_rows:
         frame = tx.store.engine.arrow(signed(table, 1), relation.schema, SIGNED)
         return change_by_frame(tx, relation, frame, table.num_rows, stable=True)
     apply_rows(tx, relation, signed(table, 1))
@@ -67,7 +67,7 @@ def change_by_frame(
     `stable` says that the frame only reads files, so that it may be read several times.
     """
     engine = tx.store.engine
-    if rows is None or rows <= SMALL:
+    if rows is None or rows <= engine.tuning.small_rows:
         small = engine.collect_small(frame)
         if small is not None:
             apply_rows(tx, relation, conform(small, relation.schema, signed=True))
@@ -98,9 +98,8 @@ def delete_rows(tx: OpenTransaction, relation: Relation, rows: Any, missing: str
         return 0
     key = relation.schema.primary_key
     names = list(key.columns) if key else [c.name for c in relation.schema if not c.type.is_nested]
-    keys = Keys(
-        _distinct(wanted.select(names or relation.schema.names)), relation.schema.subset(names or relation.schema.names)
-    )
+    columns = names or relation.schema.names
+    keys = Keys(_distinct(wanted.select(columns)), relation.schema.subset(columns), tx.store.tuning)
     there = tx.rows_with(relation, keys) if names else _all_rows(tx, relation)
     plain = there.drop_columns([WEIGHT])
     held = dict(zip(row_tuples(plain), there[WEIGHT].to_pylist(), strict=True))
@@ -140,7 +139,7 @@ def not_there(relation: Relation, row: tuple[Any, ...], asked: int, present: int
 def delete_by_key(tx: OpenTransaction, relation: Relation, keys: Any, missing: str) -> int:
     """Deletes the rows with some primary keys."""
     table = _keys_from(tx, relation, keys)
-    there = tx.rows_with(relation, Keys(_distinct(table), relation.schema.subset(table.column_names)))
+    there = tx.rows_with(relation, Keys(_distinct(table), relation.schema.subset(table.column_names), tx.store.tuning))
     held = set(row_tuples(there.select(table.column_names)))
     for row in row_tuples(table):
         if row not in held and missing != "ignore":
@@ -162,7 +161,7 @@ def upsert(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
     given = row_tuples(table.select(names))
     last = {row: index for index, row in enumerate(given)}
     table = take(table, sorted(last.values()))
-    keys = Keys(table.select(names), relation.schema.subset(names))
+    keys = Keys(table.select(names), relation.schema.subset(names), tx.store.tuning)
     there = tx.rows_with(relation, keys)
     apply_rows(tx, relation, pa.concat_tables([_negated(there), signed(table, 1)]))
     return int(table.num_rows)
