@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "viewkeeper")
+README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def program(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [PROGRAM, *arguments], capture_output=True, text=True, timeout=120, check=False,
+        [PROGRAM, *arguments], capture_output=True, text=True, timeout=timeout, check=False,
         env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -100,20 +102,69 @@ def test_a_terminal_gets_a_progress_bar_and_colour(tmp_path: Path) -> None:
     assert "loading" not in program("--engine", "sail", "load", "a", "a.csv").stderr
 
 
-def test_the_demo(tmp_path: Path) -> None:
+DIFFERENCES = """
+    revenue
+    - (Africa, 124877, 625007828.77)
+    + (Africa, 124876, 624997828.96)
+    - (Asia, 124868, 624973641.98)
+    + (Asia, 124869, 624973716.98)
+    no_orders
+    - (25000, Asia)
+    + (25001, Europe)
+    top_orders
+    - (202567, 20590, 9999.81)
+    + (208993, 14192, 9999.76)
+    needs
+    - (bike 17, axle 17)
+    - (bike 17, hub 17)
+    - (wheel 17, axle 17)
+    - (wheel 17, hub 17)
+"""
+
+
+@pytest.mark.parametrize(("engine", "name"), [("sail", "Sail"), ("spark", "Apache Spark")])
+def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    done = program("demo", "--engine", "sail", TMPDIR=str(temporary))
+    done = program("demo", "--engine", engine, TMPDIR=str(temporary), timeout=540)
     assert done.returncode == 0, done.stderr
     for told in (
-        "== Viewkeeper, on Sail ==",
-        "5,000 rows, epoch 3",
-        "no net effect: still epoch 5",
-        "error: PRIMARY KEY (item) of items is broken",
-        "8 files became 1; epoch 10 before, epoch 10 after",
-        "hint: did you mean 'items'?",
+        f"== Viewkeeper, on {name} ==",
+        "500,000 rows, epoch 5",
+        DIFFERENCES,
+        "revenue follows: its condition amount >= 10 became amount >= 5",
+        "SELECT * FROM top_orders ORDER BY amount DESC AS OF EPOCH 10;",
+        "no net effect: still epoch 12",
+        "error: PRIMARY KEY (customer) of customers is broken",
+        "error: FOREIGN KEY (customer) REFERENCES customers (customer) of orders is broken",
+        "hint: did you mean 'orders'?",
+        "8 files became 1; epoch 21 before, epoch 21 after",
+        "Everything there is: viewkeeper --help",
     ):
         assert told in done.stdout
+    for view, changed in (("revenue", 4), ("no_orders", 2), ("top_orders", 2), ("needs", 4)):
+        assert re.search(rf"VERIFY VIEW {view};\n +equal, ", done.stdout)
+        told = re.search(
+            rf"^ +{view} +\| +{changed} \| (incremental|full) +\| [\d.]+ m?s +\| [\d.]+ m?s$", done.stdout, re.M
+        )
+        assert told is not None
+        assert (
+            engine == "spark" or told[1] == "incremental"
+        )  # on Apache Spark, small tables can be cheaper to recompute
+        assert re.search(rf"^ +{view}: \S", done.stdout, re.M)  # the reason
+    assert "_vk_" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
+    assert f"seconds on {name}; its directory is deleted again." in done.stderr
     assert os.listdir(temporary) == []
     assert os.listdir(tmp_path) == ["tmp"]
+    if engine == "sail":
+        shown = without_times(done.stdout)
+        assert [line for line in without_times(PICTURE) if line not in shown] == []
+
+
+PICTURE = re.findall(r"```text\n(.*?)```", README.read_text(), re.DOTALL)[0]
+
+
+def without_times(text: str) -> list[str]:
+    """Lines without the times in them, and without the spaces and rules that those make longer."""
+    return [re.sub(r"[\d.]+ m?s\b|-{4,}|\s", "", line) for line in text.splitlines()]

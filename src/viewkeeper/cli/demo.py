@@ -5,26 +5,65 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import textwrap
 import time
 from typing import TYPE_CHECKING
 
 import click
 
-from viewkeeper.cli.narrator import Narrator
+from viewkeeper.cli.demo_data import CUSTOMERS, LARGEST, ORDERS, write_files
+from viewkeeper.cli.narrator import INDENT, Narrator
 from viewkeeper.cli.output import note, stderr
+from viewkeeper.cli.progress import of_views
 from viewkeeper.cli.session import Options
 
 if TYPE_CHECKING:
     from viewkeeper.api.database import Database
+    from viewkeeper.transaction.change import Commit
+
+TABLES = (
+    "CREATE TABLE customers (customer INT PRIMARY KEY, region STRING NOT NULL)",
+    "CREATE TABLE orders (id INT PRIMARY KEY, customer INT NOT NULL REFERENCES customers,\n"
+    "  amount DECIMAL(8,2) NOT NULL)",
+    "CREATE TABLE parts (whole STRING, part STRING, PRIMARY KEY (whole, part))",
+)
+
+REVENUE = """\
+SELECT c.region, count(*) AS orders, sum(o.amount) AS total
+FROM orders o JOIN customers c ON o.customer = c.customer
+WHERE o.amount >= {least} GROUP BY c.region"""
+
+SQL_VIEWS = (
+    f"CREATE MATERIALIZED VIEW revenue AS\n{REVENUE.format(least=10)}",
+    "CREATE MATERIALIZED VIEW no_orders AS\nSELECT customer, region FROM customers c\n"
+    "WHERE NOT EXISTS (SELECT * FROM orders o WHERE o.customer = c.customer)",
+    "CREATE MATERIALIZED VIEW top_orders AS\nSELECT id, customer, amount FROM orders ORDER BY amount DESC LIMIT 3",
+)
+
+RULES = """\
+.decl needs(whole: symbol, part: symbol)
+.output needs
+needs(w, p) :- parts(w, p).
+needs(w, p) :- needs(w, m), parts(m, p)."""
+
+VIEWS = ("revenue", "no_orders", "top_orders", "needs")
+
+CHANGES = (
+    f"INSERT INTO customers VALUES ({CUSTOMERS + 1}, 'Europe')",
+    f"INSERT INTO orders VALUES ({ORDERS + 1}, {CUSTOMERS}, 75)",
+    f"DELETE FROM orders WHERE id = {LARGEST}",
+    "DELETE FROM parts WHERE whole = 'wheel 17' AND part = 'hub 17'",
+)
 
 
 @click.command(short_help="See what it does, in a temporary directory.")
 @click.option("--engine", type=click.Choice(["spark", "sail"]), help="The same as --engine before the verb.")
 @click.pass_obj
 def demo(options: Options, engine: str | None) -> None:
-    """Tells what Viewkeeper does, with real tables in a temporary directory that is deleted at the end.
+    """Tells what Viewkeeper does, with real views in a temporary directory that is deleted at the end.
 
-    Runs on Apache Spark if Java 17 or newer is there, else on Sail, which needs no Java. Takes well under a minute.
+    Runs on Apache Spark if Java 17 or newer is there, else on Sail, which needs no Java. Takes a minute or two
+    on Spark, and seconds on Sail.
     """
     from viewkeeper.api.database import connect
 
@@ -48,94 +87,163 @@ def _start(db: Database, name: str) -> None:
 
 def _tell(tell: Narrator, directory: str, engine: str) -> None:
     tell.title(f"Viewkeeper, on {engine}")
-    _tables(tell)
-    _load(tell, directory)
-    _changes(tell)
+    _tables(tell, directory)
+    _views(tell)
+    before = tell.db.epoch
+    _commit(tell)
+    _explain(tell)
+    _another_query(tell)
+    _time_travel(tell, before)
     _net_effect(tell)
-    _time_travel(tell)
-    _constraint(tell)
+    _keys(tell)
+    _history(tell)
     _compaction(tell)
-    _ending(tell)
+    tell.words('Now your own: viewkeeper sql "CREATE TABLE t (id BIGINT PRIMARY KEY, name STRING)"')
+    tell.words("Everything there is: viewkeeper --help")
 
 
-def _tables(tell: Narrator) -> None:
-    tell.chapter("Tables", "A database is a directory. Every commit in it gets a number, its epoch.")
-    tell.sql("CREATE TABLE items (item STRING PRIMARY KEY, quantity INT NOT NULL, min_stock INT NOT NULL)")
-    tell.sql("INSERT INTO items VALUES ('shirt', 120, 100), ('shoe', 90, 80), ('hat', 15, 20)")
-    tell.sql("SELECT * FROM items WHERE quantity < min_stock")
-
-
-def _load(tell: Narrator, directory: str) -> None:
-    tell.chapter("Loading a file", "Parquet, CSV and JSON. All rows come in as one commit, or none do.")
-    path = os.path.join(directory, "sales.csv")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("sale,item,pieces\n")
-        file.writelines(f"{n},{('shirt', 'shoe', 'hat')[n % 3]},{n % 5 + 1}\n" for n in range(1, 5_001))
-    tell.command("viewkeeper load sales sales.csv --create")
-    result = tell.db.load("sales", path, create=True)
-    tell.answer(f"{result.count:,} rows, epoch {result.commit.epoch if result.commit else '-'}")
-    tell.sql("SELECT item, sum(pieces) AS pieces FROM sales GROUP BY item ORDER BY item")
-
-
-def _changes(tell: Narrator) -> None:
+def _tables(tell: Narrator, directory: str) -> None:
     tell.chapter(
-        "Changes", "A commit knows its exact net change: which rows went (-) and which came (+), and nothing else."
+        "Tables",
+        "A shop for bicycles: who orders, what they order, and which parts a bicycle is made of. A database is a "
+        "directory; every commit in it has a number, its epoch.",
     )
-    tell.sql("UPDATE items SET quantity = quantity - 30 WHERE item IN ('shirt', 'shoe')")
-    tell.sql("MERGE INTO items USING (SELECT 'hat' AS item, 40 AS pieces) new ON items.item = new.item "
-             "WHEN MATCHED THEN UPDATE SET quantity = items.quantity + new.pieces")  # fmt: skip
+    for statement in TABLES:
+        tell.sql(statement)
+    for table, path in write_files(directory).items():
+        tell.load(table, path)
+
+
+def _views(tell: Narrator) -> None:
+    tell.chapter(
+        "Views",
+        "Four views: revenue per region (a join and an aggregate), customers without an order (NOT EXISTS), the three "
+        "largest orders (ORDER BY ... LIMIT), and in Datalog everything that a bicycle needs, parts of parts included.",
+    )
+    for statement in SQL_VIEWS:
+        tell.sql(statement)
+    tell.datalog(RULES)
+    tell.sql("SELECT part FROM needs WHERE whole = 'bike 17'")
+
+
+def _commit(tell: Narrator) -> None:
+    tell.chapter(
+        "A change, and exactly what it changes",
+        "One transaction: a new customer, a first order, the largest order is canceled, and a wheel loses its hub. "
+        "preview() says what would change in each view, and writes nothing.",
+    )
+    statements = ";\n".join(CHANGES)
+    with tell.db.transaction() as tx:
+        tell.python(f'tx = db.transaction()\ntx.sql("""\n{statements}\n""")\ntx.preview()')
+        with of_views(tell.db):
+            tx.sql(statements)
+            preview = tx.preview()
+        counts = [(name, preview[name].inserted.num_rows, preview[name].deleted.num_rows) for name in VIEWS]
+        tell.table(("view", "inserted", "deleted"), counts)
+        tell.python("commit = tx.commit()")
+        begun = time.monotonic()
+        with of_views(tell.db):
+            commit = tx.commit()
+        seconds = time.monotonic() - begun
+    assert commit is not None, "the transaction has a net effect"
+    tell.answer(f"epoch {commit.epoch}: three tables and four views, at once")
+    tell.words("commit.changes has exactly the rows that were deleted (-) and inserted (+):")
+    tell.changes({name: commit.changes[name] for name in VIEWS})
+    _times(tell, commit, seconds)
+
+
+def _times(tell: Narrator, commit: Commit, seconds: float) -> None:
+    """The strategy and the time of each view in the commit, beside what recomputing it takes."""
+    tell.words("VERIFY recomputes a view from its tables and compares it with what is stored:")
+    recomputed = {name: tell.verify(name) for name in VIEWS}
+    tell.words(
+        "commit.report has the strategy of each view and the time it took. Here it stands beside the time of VERIFY, "
+        "which is what a full refresh computes. Views are maintained in parallel; the last line is the whole commit, "
+        "with its tables."
+    )
+    done = [(name, commit.report[name]) for name in VIEWS]
+    rows = [
+        (name, report.rows_changed, report.strategy, _duration(report.seconds), _duration(recomputed[name]))
+        for name, report in done
+    ]
+    whole = ("all four", sum(row[1] for row in rows), "", _duration(seconds), _duration(sum(recomputed.values())))
+    tell.line()
+    tell.table(("view", "rows changed", "strategy", "in the commit", "recomputed by VERIFY"), [*rows, whole])
+    tell.words("The reasons, from commit.report:")
+    for name, report in done:
+        tell.paragraph(f"{name}: {report.reason}")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def _explain(tell: Narrator) -> None:
+    tell.chapter(
+        "How a view is maintained", "EXPLAIN VIEW has the algebra, and for each table what a change of it reads."
+    )
+    tell.statement("EXPLAIN VIEW revenue")
+    lines = tell.db.explain("revenue").splitlines()
+    tell.excerpt(lines, "query:")
+    tell.answer("...", style="")
+    tell.excerpt(lines, "when orders changes")
+    tell.answer("...", style="")
+    tell.excerpt(lines, "δR")
+
+
+def _another_query(tell: Narrator) -> None:
+    tell.chapter(
+        "Another query",
+        "A view that is given another query is maintained, too: the rows that pass one condition and not the other are "
+        "a change like any other. EXPLAIN ALTER says so beforehand.",
+    )
+    statement = f"ALTER MATERIALIZED VIEW revenue AS\n{REVENUE.format(least=5)}"
+    tell.statement(f"EXPLAIN {statement}")
+    for line in tell.db.sql(f"EXPLAIN {statement}").rows():
+        tell.paragraph(line[0])
+    tell.sql(statement)
+
+
+def _time_travel(tell: Narrator, before: int) -> None:
+    tell.chapter("Time travel", "Tables and views can be read as they were, and their changes followed.")
+    tell.sql(f"SELECT * FROM top_orders ORDER BY amount DESC AS OF EPOCH {before}")
+    tell.python(f'db.view("no_orders").changes(since={before})')
+    for epoch, change in tell.db.view("no_orders").changes(since=before):
+        tell.changes({f"epoch {epoch}": change})
 
 
 def _net_effect(tell: Narrator) -> None:
-    tell.chapter(
-        "Net effect",
-        "Statements between BEGIN and COMMIT count as one. What is undone on the way never happened: the minimum stock "
-        "of shirts goes to 150 and back to 100, so there is nothing to commit and no new epoch.",
-    )
+    tell.chapter("Net effect", "What a transaction undoes never happened: nothing to commit, and no new epoch.")
     tell.sql("BEGIN")
-    tell.sql("UPDATE items SET min_stock = 150 WHERE item = 'shirt'")
-    tell.sql("SELECT item, min_stock FROM items WHERE item = 'shirt'")
-    tell.sql("UPDATE items SET min_stock = 100 WHERE item = 'shirt'")
+    tell.sql("UPDATE customers SET region = 'Asia' WHERE customer = 1")
+    tell.sql("UPDATE customers SET region = 'Europe' WHERE customer = 1")
     tell.sql("COMMIT")
-    tell.words("ROLLBACK forgets a transaction altogether.")
-    tell.sql("BEGIN")
-    tell.sql("DELETE FROM sales")
-    tell.sql("ROLLBACK")
-    tell.sql("SELECT count(*) AS sales FROM sales")
 
 
-def _time_travel(tell: Narrator) -> None:
-    tell.chapter("Time travel", "Every kept epoch can be read as it was.")
-    tell.sql("SELECT * FROM items ORDER BY item AS OF EPOCH 2")
-    tell.sql("SELECT * FROM items ORDER BY item")
-
-
-def _constraint(tell: Narrator) -> None:
+def _keys(tell: Narrator) -> None:
     tell.chapter("Keys", "A change that would break a key is refused as a whole, and the message says what to do.")
-    tell.refused("INSERT INTO items VALUES ('scarf', 10, 5), ('shoe', 1, 1)")
-    tell.refused("SELECT quantity FROM itmes")
+    tell.refused("INSERT INTO customers VALUES (1, 'Asia')")
+    tell.refused(f"INSERT INTO orders VALUES ({ORDERS + 2}, 0, 10)")
+    tell.refused("SELECT amount FROM oders")
+
+
+def _history(tell: Narrator) -> None:
+    tell.chapter("History", "All commits, newest first; long lines are cut here.")
+    tell.command("viewkeeper history")
+    room = tell.width - INDENT - len("epoch | ")
+    rows = [(row["epoch"], textwrap.shorten(row["changes"], room, placeholder=" ...")) for row in tell.db.history()]
+    tell.table(("epoch", "changes"), rows)
 
 
 def _compaction(tell: Narrator) -> None:
-    tell.chapter(
-        "Compaction", "Many small commits leave many small files. Compaction merges them; contents and epochs stay."
-    )
-    for number in range(5):
-        tell.db.sql(f"INSERT INTO items VALUES ('sock {number}', {number}, 10)")
+    tell.chapter("Compaction", "Small commits leave small files. Compaction merges them; contents and epochs stay.")
+    tell.sql("CREATE TABLE visits (day INT PRIMARY KEY, visitors INT)")
+    for day in range(1, 9):
+        tell.db.sql(f"INSERT INTO visits VALUES ({day}, {100 + day})")
     before = tell.db.epoch
-    tell.words("Five more commits, one new item each.")
-    tell.command("viewkeeper compact items")
-    for done in tell.db.compact("items"):
+    tell.words("Eight commits to the new table, one row each.")
+    tell.command("viewkeeper compact visits")
+    for done in tell.db.compact("visits"):
         tell.answer(
             f"{done.files_before} files became {done.files_after}; epoch {before} before, epoch {tell.db.epoch} after"
         )
-    tell.sql("SELECT count(*) AS items_at_epoch_2 FROM items AS OF EPOCH 2")
-
-
-def _ending(tell: Narrator) -> None:
-    tell.chapter("The history", "All of it, newest first; what was rolled back or undone is not there.")
-    tell.command("viewkeeper history")
-    columns = ("epoch", "changes")
-    tell.table(columns, [[row[name] for name in columns] for row in tell.db.history()])
-    tell.words('Now your own: viewkeeper sql "CREATE TABLE t (id BIGINT PRIMARY KEY, name STRING)"')
-    tell.words("Everything there is: viewkeeper --help")
