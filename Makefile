@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint format bench clean
+.PHONY: setup demo test test-fast test-long lint format bench clean
 
 setup: $(READY)
 
@@ -18,7 +18,10 @@ demo: $(READY)
 	@$(BIN)/viewkeeper demo
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -m 'not engine and not long' --numprocesses 2
 
 test-long: $(READY)
 	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/python -m pytest -m long --timeout=7200

@@ -24,13 +24,50 @@ os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _INTERPRETED)
 _COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
+_FIXTURES = {"engine", "connect", "db", "sail", "spark", "server", "oracle"}
+_DIRECTORIES = ("cli", "concurrency", "crash", "docs", "engine", "faults", "postgres", "store")
+_FILES = ("sql/test_dialect.py", "sql/test_function_examples.py", "sql/test_functions.py", "sql/test_sail_differs.py")
+_MORE = ("papers/test_rules_executed.py", "unit/test_architecture.py", "views/test_functions_by_place.py")
+_BY_THEMSELVES = (*(f"{name}/" for name in _DIRECTORIES), *_FILES, *_MORE, "views/test_view_catalogue.py")
+"""Where tests start an engine, a server or a process without a fixture."""
+
+
+def _engine_of(item: pytest.Item) -> str | None:
+    """The engine that a test runs on, if it is one of a pair."""
+    found = getattr(item, "callspec", None)
+    return None if found is None else found.params.get("engine")
+
+
+def _starts_an_engine(item: pytest.Item) -> bool:
+    place = item.path.relative_to(Path(__file__).parent).as_posix()
+    return place.startswith(_BY_THEMSELVES) or not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `spark_long` belong to the long form where they run on Apache Spark."""
+    """Marks what is of the long form and what starts an engine; then orders the tests by engine.
+
+    A process that has run out of tests takes over from the end of the other's: tests on Apache Spark stand first, so
+    that one process does most of them in one JVM, which is faster the longer it runs.
+    """
     for item in items:
-        params = getattr(item, "callspec", None)
-        if item.get_closest_marker("spark_long") and params is not None and params.params.get("engine") == "spark":
+        if item.get_closest_marker("spark_long") and _engine_of(item) == "spark":
             item.add_marker(pytest.mark.long)
+        if _starts_an_engine(item):
+            item.add_marker(pytest.mark.engine)
+    items.sort(key=lambda item: (_engine_of(item) != "spark", item.get_closest_marker("engine") is None))
+
+
+@pytest.fixture(autouse=True)
+def _no_engine_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that `make test-fast` runs starts no engine."""
+    if request.node.get_closest_marker("engine") is None:
+        for name in ("_start_sail", "_start_spark"):
+            monkeypatch.setattr(f"viewkeeper.engine.servers.{name}", _refuse)
+
+
+def _refuse(_: object) -> str:
+    raise AssertionError("this test starts an engine: list it in tests/conftest.py")
 
 
 @pytest.fixture(params=ENGINES)

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parents[1]
+"""Where `tests` is found by a child."""
 
 OURS = ("VIEWKEEPER_", "SPARK_", "PYSPARK_")
 """What a process that has an engine running tells its children; a process of its own has to do without."""
@@ -22,11 +26,17 @@ def clean_environment(**more: str) -> dict[str, str]:
     return kept | more
 
 
+def command(program: ModuleType, *arguments: object) -> list[str]:
+    """What starts a module of the tests as a program, in the directory `ROOT`."""
+    return [sys.executable, "-m", program.__name__, *map(str, arguments)]
+
+
 @contextlib.contextmanager
-def child(program: Path, *arguments: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a Python program; whatever happens, it is gone afterwards."""
+def child(program: ModuleType, *arguments: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Runs a module of the tests as a program; whatever happens, it is gone afterwards."""
     started = subprocess.Popen(
-        [sys.executable, str(program), *map(str, arguments)],
+        command(program, *arguments),
+        cwd=ROOT,
         env=clean_environment(**environment),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

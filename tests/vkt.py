@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oracle import transpiled
+from tests.oracle import transpiled
 
 
 @dataclass

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.tpch_queries import QUERIES
+from benchmarks.tpch_schema import ORDER, create_statement
+
 SCRIPT = """
 CREATE TABLE t (id INT PRIMARY KEY, g STRING, x INT);
 CREATE TABLE s (k INT PRIMARY KEY, t INT NOT NULL);
@@ -74,10 +77,6 @@ def test_an_unknown_table_is_named(run: Any) -> None:
 
 
 def test_all_of_tpch_in_two_seconds_without_spark(tmp_path: Path) -> None:
-    sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
-    from tpch_queries import QUERIES
-    from tpch_schema import ORDER, create_statement
-
     views = [f"CREATE MATERIALIZED VIEW {name} AS {query}" for name, query in QUERIES.items()]
     tables = [create_statement(table, foreign_keys=True) for table in ORDER]
     (tmp_path / "tpch.sql").write_text(";\n".join([*tables, *views]))

@@ -8,13 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import racing
 
 import viewkeeper as vk
-from inventory import check_ledger, check_nothing_left_over
-from processes import child
-
-PROGRAM = Path(racing.__file__)
+from tests.concurrency import racing
+from tests.inventory import check_ledger, check_nothing_left_over
+from tests.processes import child
 
 
 def race(tmp_path: Path, writers: int, readers: int, operations: int) -> None:
@@ -25,9 +23,9 @@ def race(tmp_path: Path, writers: int, readers: int, operations: int) -> None:
         first = db.epoch
     logs = [tmp_path / f"{number}.log" for number in range(writers)]
     with contextlib.ExitStack() as stack:
-        looking = [stack.enter_context(child(PROGRAM, "read", lake, stop, number)) for number in range(readers)]
+        looking = [stack.enter_context(child(racing, "read", lake, stop, number)) for number in range(readers)]
         writing = [
-            stack.enter_context(child(PROGRAM, "write", lake, log, number, operations))
+            stack.enter_context(child(racing, "write", lake, log, number, operations))
             for number, log in enumerate(logs)
         ]
         for process in writing:
@@ -65,7 +63,7 @@ def check_outcome(lake: Path, before: dict[str, Counter[tuple[object, ...]]], fi
 
 
 def test_four_writers_and_four_readers(tmp_path: Path) -> None:
-    race(tmp_path, writers=4, readers=4, operations=30)
+    race(tmp_path, writers=4, readers=4, operations=20)
 
 
 @pytest.mark.long

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-import stopping_writer
 
 import viewkeeper as vk
-from inventory import check_ledger, check_nothing_left_over, disk_files
-from processes import child
+from tests.concurrency import stopping_writer
+from tests.inventory import check_ledger, check_nothing_left_over, disk_files
+from tests.processes import child
 from viewkeeper.log import storage
 
-PROGRAM = Path(stopping_writer.__file__)
-POINTS = ("batch-synced", "entry-before", "entry-written")
+SHORT = (("insert", "live"), ("update", "dead"))
+CASES = [
+    pytest.param(point, *case, marks=() if point == "entry-before" or case in SHORT else pytest.mark.long)
+    for point in ("batch-synced", "entry-before", "entry-written")
+    for case in itertools.product(("insert", "update"), ("live", "dead"))
+]
 
 
 @pytest.fixture
@@ -54,16 +59,14 @@ def rows_of(db: vk.Database, table: str, who: str) -> list[int]:
     return sorted(number for (number,) in db.sql(f"SELECT number FROM {table} WHERE who = '{who}'").rows())
 
 
-@pytest.mark.parametrize("lease", ["live", "dead"])
-@pytest.mark.parametrize("action", ["insert", "update"])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(("point", "action", "lease"), CASES)
 def test_a_stopped_writer_wakes_up(
     lake: Path, monkeypatch: pytest.MonkeyPatch, point: str, action: str, lease: str
 ) -> None:
     monkeypatch.setattr(storage, "LOCK_SECONDS", 0.2)  # the sleeper holds the lock, so everyone waits that long
     with (
         vk.connect(lake, engine="sail") as db,
-        child(PROGRAM, lake, action, VIEWKEEPER_FAULT=f"stop:{point}") as writer,
+        child(stopping_writer, lake, action, VIEWKEEPER_FAULT=f"stop:{point}") as writer,
     ):
         wait_until_stopped(writer)
         before = db.epoch
@@ -103,7 +106,7 @@ def test_a_sweep_spares_the_batch_of_a_sleeping_writer(lake: Path, monkeypatch: 
     monkeypatch.setattr(storage, "LOCK_SECONDS", 0.2)
     with (
         vk.connect(lake, engine="sail") as db,
-        child(PROGRAM, lake, "insert", VIEWKEEPER_FAULT="stop:entry-before") as writer,
+        child(stopping_writer, lake, "insert", VIEWKEEPER_FAULT="stop:entry-before") as writer,
     ):
         wait_until_stopped(writer)
         state = db._store.refresh()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evaluate import derive
 
+from tests.datalog.evaluate import derive
 from viewkeeper.datalog.normal import NormalAggregate, NormalRule, normalise
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.sameness import canonical, same_rule

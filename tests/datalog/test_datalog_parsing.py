@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from programs import CONTRACT, READABLE
 
+from tests.datalog.programs import CONTRACT, READABLE
 from viewkeeper.algebra.types import Type
 from viewkeeper.datalog import program_tree as s
 from viewkeeper.datalog import terms as t

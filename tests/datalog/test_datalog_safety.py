@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from programs import CONTRACT
 
+from tests.datalog.programs import CONTRACT
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.datalog.grounding import bound_variables

@@ -37,6 +37,7 @@ ROUND = """
 """
 
 
+@pytest.mark.spark_long  # tests/cli/test_cli_process.py starts a JVM and looks at the terminal
 def test_the_terminal_stays_quiet(tmp_path: Path, engine: str) -> None:
     done = run(ROUND.format(options=f', engine="{engine}"'), tmp_path)
     assert done.returncode == 0, done.stderr

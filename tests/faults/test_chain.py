@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
-from inventory import check_ledger
+from tests.inventory import check_ledger
 from viewkeeper.cli.checks import Finding
 from viewkeeper.cli.database_checks import check_database
 from viewkeeper.errors import StorageError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import viewkeeper as vk
-from inventory import check_ledger
+from tests.inventory import check_ledger
 from viewkeeper.errors import StorageError
 
 Connect = Callable[..., vk.Database]

@@ -8,13 +8,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import full_disk
 import pyarrow.parquet as pq
 import pytest
 
 import viewkeeper as vk
-from inventory import check_ledger, check_nothing_left_over, disk_files
-from processes import child
+from tests.faults import full_disk
+from tests.inventory import check_ledger, check_nothing_left_over, disk_files
+from tests.processes import child
 
 LOADED = 150_000
 
@@ -31,7 +31,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 def run(lake: Path, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    with child(Path(full_disk.__file__), lake, what) as worker:
+    with child(full_disk, lake, what) as worker:
         said, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
     first, second = (json.loads(line) for line in said.splitlines())
@@ -90,7 +90,7 @@ def test_a_compaction_does_not_fit(lake: Path) -> None:
 
 def sweep_without_room(lake: Path, what: str) -> tuple[dict[str, Any], str]:
     """What a process that can write nothing says, and its warnings."""
-    with child(Path(full_disk.__file__), lake, what) as worker:
+    with child(full_disk, lake, what) as worker:
         said, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
     return json.loads(said), errors
@@ -99,7 +99,7 @@ def sweep_without_room(lake: Path, what: str) -> tuple[dict[str, Any], str]:
 def test_vacuum_needs_no_room_and_no_grace_for_what_dead_writers_left(lake: Path) -> None:
     """A writer was killed a moment ago between its files and its entry; not a byte can be written now."""
     for point in ("entry-before", "batch-half"):
-        with child(Path(full_disk.__file__), lake, "insert", VIEWKEEPER_FAULT=f"kill:{point}") as writer:
+        with child(full_disk, lake, "insert", VIEWKEEPER_FAULT=f"kill:{point}") as writer:
             writer.wait(timeout=300)
             assert writer.returncode == -signal.SIGKILL
     known = named(lake)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import viewkeeper as vk
+from tests.faults import interrupted, timed_out
+from tests.processes import ROOT, command
 from viewkeeper.engine.running import Statement, side_by_side, statement
 
 SOON = 3.0
@@ -23,14 +24,8 @@ STATEMENTS = {
 
 
 def test_ctrl_c_ends_every_kind_of_statement_and_the_next_one_works(engine: str, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        Path(__file__).with_name("interrupted.py"),
-        tmp_path / "lake",
-        engine,
-        *STATEMENTS[engine],
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    call = command(interrupted, tmp_path / "lake", engine, *STATEMENTS[engine])
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     found = {line.pop("told"): line for line in map(json.loads, done.stdout.splitlines())}
     assert tuple(found) == STATEMENTS[engine], done.stderr
     assert {told: line["ended"] for told, line in found.items()} == dict.fromkeys(found, "KeyboardInterrupt")
@@ -38,11 +33,11 @@ def test_ctrl_c_ends_every_kind_of_statement_and_the_next_one_works(engine: str,
     assert [(told, line["seconds"]) for told, line in found.items() if line["seconds"] > SOON] == []
 
 
+@pytest.mark.spark_long
 def test_a_statement_has_a_time_limit(engine: str, tmp_path: Path) -> None:
     """In a process of its own: on Sail a cross join goes on after it was told to stop."""
-    program = Path(__file__).with_name("timed_out.py")
-    command = [sys.executable, program, tmp_path / "lake", engine]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    call = command(timed_out, tmp_path / "lake", engine)
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     said = (

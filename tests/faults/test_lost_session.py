@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 
 WAYS = {
     "released": lambda session: session.client.release_session(),
@@ -52,6 +53,7 @@ def test_queries(filled: vk.Database, lose: Callable[[], None]) -> None:
     assert early.rows() == [(2,)]
 
 
+@pytest.mark.parametrize("lose", ["released", *spark_long("stopped", "disconnected")], indirect=True)
 def test_single_statements(filled: vk.Database, lose: Callable[[], None]) -> None:
     for statement in (
         "INSERT INTO t VALUES (3, 30)",
@@ -68,6 +70,7 @@ def test_single_statements(filled: vk.Database, lose: Callable[[], None]) -> Non
     assert sorted(filled.sql("SELECT k FROM u").rows()) == [(1,), (3,)]
 
 
+@pytest.mark.parametrize("lose", ["released", *spark_long("stopped", "disconnected")], indirect=True)
 def test_inside_a_transaction(filled: vk.Database, lose: Callable[[], None]) -> None:
     before = filled.epoch
     with filled.transaction() as tx:
@@ -89,6 +92,7 @@ def test_inside_a_transaction(filled: vk.Database, lose: Callable[[], None]) -> 
 
 
 @pytest.mark.compiled
+@pytest.mark.spark_long
 def test_a_large_transaction(filled: vk.Database, lose: Callable[[], None], tmp_path: Path) -> None:
     """Parts that cancel each other are made net by the engine when the transaction commits."""
     many = pa.table({"k": range(10, 150_010), "v": [1] * 150_000})

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import read_only
 
 import viewkeeper as vk
-from processes import child
-
-PROGRAM = Path(read_only.__file__)
+from tests.faults import read_only
+from tests.processes import child
 
 
 def tree(lake: Path) -> dict[str, bytes]:
@@ -48,7 +46,7 @@ def close_to_writers(lake: Path) -> None:
 def test_a_read_only_database_answers_queries(lake: Path) -> None:
     close_to_writers(lake)
     before = tree(lake)
-    with child(PROGRAM, lake, lake.parent / "warm", "sail") as reader:
+    with child(read_only, lake, lake.parent / "warm", "sail") as reader:
         said, errors = reader.communicate(timeout=240)
         assert reader.returncode == 0, errors
     answers: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]

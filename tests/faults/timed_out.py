@@ -7,9 +7,8 @@ import os
 import sys
 import time
 
-from interrupted import LONG
-
 import viewkeeper as vk
+from tests.faults.interrupted import LONG
 
 
 def main(path: str, engine: str) -> None:

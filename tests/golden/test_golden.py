@@ -7,15 +7,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runner import complete, completed, golden_files, run_as_written, run_in_other_ways, run_merged
 
 import viewkeeper as vk
-from vkt import read_script, write_script
+from tests.golden.runner import (
+    FORMS,
+    all_ways,
+    complete,
+    completed,
+    golden_files,
+    merged_alone,
+    run_as_written,
+    run_in_other_ways,
+    run_merged,
+)
+from tests.vkt import read_script, write_script
 
 FILES = list(golden_files())
 NAMES = [path.stem for path in FILES]
 SAMPLE = sorted(("inner_join", "not_in_nulls", "group_by_linear", "min_max", "intersect_except", "window_rank"))
-"""One file per class of laws; a view costs a second or more on Spark, so all the others run there in the long form."""
+"""One file per class of laws, in all forms and portions in the normal run."""
+
+ON_SPARK = sorted(("inner_join", "not_in_nulls", "window_rank"))
+"""A view costs a second or more on Spark, so all the others run there in the long form."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")
 
@@ -31,6 +44,13 @@ def test_expected_changes_are_those_of_duckdb(path: Path) -> None:
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_as_written(connect: Callable[..., vk.Database], path: Path) -> None:
+    run_as_written(connect, read_script(path), FORMS if path.stem in SAMPLE else ("",))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_as_written_in_all_forms(connect: Callable[..., vk.Database], path: Path) -> None:
     run_as_written(connect, read_script(path))
 
 
@@ -38,12 +58,20 @@ def test_as_written(connect: Callable[..., vk.Database], path: Path) -> None:
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_in_other_portions(connect: Callable[..., vk.Database], path: Path) -> None:
-    run_in_other_ways(connect, read_script(path))
+    run_in_other_ways(connect, read_script(path), all_ways if path.stem in SAMPLE else merged_alone)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("every_change_is_checked")
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_in_all_other_portions(connect: Callable[..., vk.Database], path: Path) -> None:
+    run_in_other_ways(connect, read_script(path), all_ways)
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
-@pytest.mark.parametrize("path", [path for path in FILES if path.stem in SAMPLE], ids=SAMPLE)
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem in ON_SPARK], ids=ON_SPARK)
 def test_merged_on_spark(connect: Callable[..., vk.Database], path: Path) -> None:
     run_merged(connect, read_script(path))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import viewkeeper as vk
 
-STEPS = {"sail": 25, "spark": 4}
+STEPS = {"sail": 25, "spark": 3}
 
 
 def test_prefix_runs_short_and_is_filled_again(connect: Callable[..., vk.Database], engine: str) -> None:

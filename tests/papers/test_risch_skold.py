@@ -138,6 +138,7 @@ def random_set(rng: random.Random) -> Rows:
     return frozenset((rng.randrange(4), rng.randrange(3)) for _ in range(rng.randrange(9)))
 
 
+@pytest.mark.spark_long
 def test_table_1(db: vk.Database, engine: str) -> None:
     """Every row of the table, on random sets that change on both sides or on one."""
     rng = random.Random(1)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 from viewkeeper.maintain import recursions as recursive
 
 CLOSURE = """
@@ -23,7 +24,7 @@ MINUS = {("a", "c"), ("a", "g"), ("b", "c"), ("b", "g")}
 PLUS = {("h", "d"), ("h", "c"), ("h", "g")}
 
 
-@pytest.fixture(params=["epf", "dred"])
+@pytest.fixture(params=["epf", *spark_long("dred")])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(recursive, "strategy_for", lambda *_: recursive.Strategy(request.param, "for the test"))
     return str(request.param)

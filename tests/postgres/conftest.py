@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -19,8 +18,6 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-
-sys.path.append(str(Path(__file__).parent.parent / "property"))  # its random queries are used here too
 
 _NUMBERS = itertools.count(1)
 

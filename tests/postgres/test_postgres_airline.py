@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import psycopg
 import pytest
-from world import World, in_postgres
+
+from tests.postgres.world import World, in_postgres
 
 TABLES = """
 CREATE TABLE flight (flight_id INT PRIMARY KEY, flight_no INT NOT NULL, date DATE NOT NULL, UNIQUE (flight_no, date));

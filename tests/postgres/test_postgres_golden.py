@@ -7,12 +7,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from world import World, in_postgres
 
-from oracle import difference, lines_of
+from tests.oracle import difference, lines_of
+from tests.postgres.world import World, in_postgres
+from tests.vkt import Script, View, read_script
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.triggers.postgres_script import postgres_script
-from vkt import Script, View, read_script
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.vkt"))

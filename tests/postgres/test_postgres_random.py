@@ -6,10 +6,12 @@ import random
 
 import psycopg
 import pytest
-from queries import Generator, Relation, random_schema
-from world import World
 
-from oracle import Oracle, transpiled
+from tests.marks import long
+from tests.oracle import Oracle, transpiled
+from tests.postgres.world import World
+from tests.property.queries import Generator
+from tests.property.schemas import Relation, random_schema
 from viewkeeper.errors import NotMaintainable
 from viewkeeper.triggers.postgres_script import postgres_script
 
@@ -61,7 +63,7 @@ def check(world: World, case: Case) -> None:
         duck.close()
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(8), *long(*range(8, 15))])
 def test_random_views(pg: psycopg.Connection, seed: int) -> None:
     case = Case(seed)
     world = World(pg, seed)

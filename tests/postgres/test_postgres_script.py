@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner
-from world import World, in_postgres
 
+from tests.postgres.world import World, in_postgres
 from viewkeeper.cli.app import cli
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.triggers.postgres_script import postgres_script

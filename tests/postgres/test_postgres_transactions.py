@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from world import World, in_postgres
+
+from tests.postgres.world import World, in_postgres
 
 TABLES = "CREATE TABLE r (id INT, g INT, x INT); CREATE TABLE s (g INT, name STRING);"
 VIEWS = {

@@ -11,7 +11,7 @@ import psycopg
 import sqlglot
 from sqlglot import exp
 
-from oracle import Bag, bag
+from tests.oracle import Bag, bag
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql import parsed_statements as statements

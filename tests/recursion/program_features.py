@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from naive import (
+from tests.recursion.naive import (
     Agg,
     Arith,
     Atom,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from naive import (
+from tests.recursion.naive import (
     Agg,
     Arith,
     Atom,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from naive import (
+from tests.recursion.naive import (
     Row,
     Value,
 )

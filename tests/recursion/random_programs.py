@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from naive import (
+from tests.recursion.naive import (
     Arith,
     Compare,
     Const,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 
-from naive import (
+from tests.recursion.naive import (
     Agg,
     Arith,
     Atom,

@@ -231,6 +231,7 @@ MUTUAL = """
 """
 
 
+@pytest.mark.spark_long
 def test_relations_that_depend_on_each_other_follow_their_rules(db: vk.Database) -> None:
     db.datalog(MUTUAL)
     for rule in ("+ odd(x, x) :- edge(x, _), x > 3.", "- even(x, z) :- odd(x, y), edge(y, z)."):
@@ -321,6 +322,7 @@ def test_explain_says_which_changes_matter(db: vk.Database) -> None:
     ]
 
 
+@pytest.mark.spark_long
 def test_what_gets_dearer_than_computing_anew_is_given_up(db: vk.Database) -> None:
     db.datalog(CLOSURE.replace("symbol", "number").replace('edge("a", "b"). edge("b", "c").', ""))
     with db.transaction() as tx:
@@ -345,6 +347,7 @@ AGGREGATED = """
 """
 
 
+@pytest.mark.spark_long
 def test_an_aggregate_in_a_recursive_rule_may_name_variables_around_it(db: vk.Database) -> None:
     db.datalog(AGGREGATED)  # from p(z, y) to p(z, x) over edge(x, y) where y >= x
     assert rows(db, "p") == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1)]
@@ -396,6 +399,7 @@ VIRTUAL = """
 """
 
 
+@pytest.mark.spark_long
 def test_constants_reach_recursions_that_store_nothing(db: vk.Database) -> None:
     db.datalog(VIRTUAL)
     assert rows(db, "empty") == [("yes",)]

@@ -31,6 +31,7 @@ def chain(db: vk.Database) -> vk.Database:
     return db
 
 
+@pytest.mark.spark_long
 def test_a_commit_that_closes_a_cycle_is_refused_and_says_which_view(chain: vk.Database) -> None:
     chain.sql(f"CREATE MATERIALIZED VIEW v AS {walk()}")
     before = chain.epoch

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from naive import (
+
+from tests.recursion.naive import (
     Agg,
     Arith,
     Atom,
@@ -42,23 +43,10 @@ from naive import (
     value_of,
     variables,
 )
-from random_programs import (
-    FLOAT,
-    NUMBER,
-    NUMBERS,
-    SYMBOL,
-    WIDE,
-    WORDS,
-    Program,
-    after,
-    changed,
-    features,
-    random_program,
-    random_rule_change,
-    random_transaction,
-    rule_text,
-    to_text,
-)
+from tests.recursion.program_features import features
+from tests.recursion.programs import FLOAT, NUMBER, NUMBERS, SYMBOL, WIDE, WORDS, Program, rule_text, to_text
+from tests.recursion.random_facts import after, random_transaction
+from tests.recursion.random_programs import changed, random_program, random_rule_change
 
 X, Y, Z, U, V, N, A, B = map(Var, "xyzuvnab")
 ANY = Wild()

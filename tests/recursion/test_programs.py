@@ -7,19 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from naive import evaluate
-from random_programs import (
-    Program,
-    after,
-    changed,
-    random_program,
-    random_rule_change,
-    random_transaction,
-    rule_text,
-    to_text,
-)
 
 import viewkeeper as vk
+from tests.marks import long
+from tests.recursion.naive import evaluate
+from tests.recursion.programs import Program, rule_text, to_text
+from tests.recursion.random_facts import after, random_transaction
+from tests.recursion.random_programs import changed, random_program, random_rule_change
 from viewkeeper.algebra.datalog_rules import Predicate
 from viewkeeper.maintain import recursions as recursive
 from viewkeeper.recursion.row_sets import Rows
@@ -119,47 +113,47 @@ def run(connect: Callable[..., vk.Database], seed: int, transactions: int, rule_
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [*range(40), *FOUND])
+@pytest.mark.parametrize("seed", [*range(5), *FOUND])
 def test_random_programs_on_sail(connect: Callable[..., vk.Database], seed: int) -> None:
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
 
 
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
-@pytest.mark.parametrize("seed", [3, 7])
+@pytest.mark.parametrize("seed", [3, *long(7)])
 def test_random_programs_on_spark(connect: Callable[..., vk.Database], seed: int) -> None:
     assert run(connect, seed, 2, 1) > 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", range(30, 400))
+@pytest.mark.parametrize("seed", range(5, 400))
 def test_many_random_programs(connect: Callable[..., vk.Database], seed: int) -> None:
     assert run(connect, seed, 2 * TRANSACTIONS, 2 * RULE_CHANGES) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [1, 4, 16])
+@pytest.mark.parametrize("seed", [1, 4, *long(16)])
 def test_by_deleting_too_much(connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(recursive, "strategy_for", lambda *_: recursive.Strategy("dred", "for the test"))
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [5, 12])
+@pytest.mark.parametrize("seed", [12, *long(5)])
 def test_with_rows_in_files(connect: Callable[..., vk.Database], seed: int) -> None:
     """As if every set of rows were too large for the driver."""
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, small_rows=3, set_parts=2) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", range(86, 92))
+@pytest.mark.parametrize("seed", [86, 87, *long(*range(88, 92))])
 def test_by_queries_alone(connect: Callable[..., vk.Database], seed: int) -> None:
     """As if all rows were too many to be joined on the driver."""
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, driver_join_rows=0) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [179, *range(80, 86)])
+@pytest.mark.parametrize("seed", [80, 179, *long(*range(81, 86))])
 def test_the_driver_joins_as_the_engine_does(
     connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

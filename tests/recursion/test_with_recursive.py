@@ -32,7 +32,9 @@ QUERIES = {
 
 def test_queries_and_views_agree_through_changes(db: vk.Database) -> None:
     db.sql(TABLES)
-    for name, query in QUERIES.items():
+    on_sail = db._store.engine.kind == "sail"
+    chosen = QUERIES if on_sail else {name: QUERIES[name] for name in ("non_linear", "counting", "negated")}
+    for name, query in chosen.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
         db.sql(f"CREATE VIEW v_{name} AS {query}")
     steps = (
@@ -41,15 +43,16 @@ def test_queries_and_views_agree_through_changes(db: vk.Database) -> None:
         "DELETE FROM blocked",
         "UPDATE edge SET y = y + 1 WHERE x < 3",
     )
-    for step in steps if db._store.engine.kind == "sail" else steps[:1]:
+    for step in steps if on_sail else steps[:1]:
         db.sql(step)
-        for name, query in QUERIES.items():
+        for name, query in chosen.items():
             stored = sorted(db.sql(f"SELECT * FROM {name}").rows(), key=str)
             assert stored == sorted(db.sql(query).rows(), key=str), (step, name)
             assert stored == sorted(db.sql(f"SELECT * FROM v_{name}").rows(), key=str), (step, name)
     assert db.verify().equal
 
 
+@pytest.mark.spark_long
 def test_the_feed_of_a_virtual_recursion(db: vk.Database) -> None:
     db.sql(TABLES)
     db.sql(f"CREATE VIEW virtual AS {QUERIES['linear']}; CREATE MATERIALIZED VIEW stored AS {QUERIES['linear']}")

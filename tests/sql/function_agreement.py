@@ -1,6 +1,6 @@
 """Makes `src/viewkeeper/sql/sail_agreement.txt` and the table in `docs/engines.md`: which calls agree on both engines.
 
-Run by hand: `PYTHONPATH=src python tests/sql/function_agreement.py [DIRECTORY]`. What Apache Spark says is kept in the
+Run by hand: `python -m tests.sql.function_agreement [DIRECTORY]`. What Apache Spark says is kept in the
 directory, so that a run can be taken up again. It takes about half an hour on two cores.
 """
 
@@ -15,17 +15,15 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agreement import calls, compare, merge
-from agreement.calls import Case
-from agreement.compare import Verdict
-from agreement.oracle import Answer
-from agreement.product import Sail
-
+from tests.sql.agreement import calls, compare, merge
+from tests.sql.agreement.calls import Case
+from tests.sql.agreement.compare import Verdict
+from tests.sql.agreement.oracle import Answer
+from tests.sql.agreement.product import Sail
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.sail_agreement import AGREES, DIFFERS, FAILS, MISSING, NEARLY, Compared
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
+ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "src" / "viewkeeper" / "sql" / "sail_agreement.txt"
 DOCS = ROOT / "docs" / "engines.md"
 START, END = "<!-- made by tests/sql/function_agreement.py -->", "<!-- end -->"
@@ -58,12 +56,11 @@ def documented(work: Path) -> tuple[dict[str, str], set[str]]:
 
 def spark_answers(work: Path, scalars: Sequence[str], queries: Sequence[str]) -> dict[str, dict[str, Answer]]:
     """What Apache Spark says, asked in a process of its own."""
-    asked, answered = work / "asked.pickle", work / "answered.pickle"
+    asked, answered = (work.resolve() / name for name in ("asked.pickle", "answered.pickle"))
     asked.write_bytes(pickle.dumps({"scalars": list(scalars), "queries": list(queries)}))
-    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(HERE)])}
-    command = [sys.executable, "-m", "agreement.oracle", str(asked), str(answered)]
+    command = [sys.executable, "-m", "tests.sql.agreement.oracle", str(asked), str(answered)]
     apart = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    subprocess.run(command, check=True, env={**apart, **paths})
+    subprocess.run(command, cwd=ROOT, check=True, env=apart)
     return known_answers(work)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import spark_examples as se
 from sqlglot import exp
 
+from tests.sql import spark_examples as se
 from viewkeeper.errors import SqlError
 from viewkeeper.sql.dialect import parse, render
 

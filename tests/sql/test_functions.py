@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-import spark_examples as se
 from sqlglot import exp
 
+from tests.sql import spark_examples as se
 from viewkeeper.sql import functions as fn
 from viewkeeper.sql.dialect import parse, render
 

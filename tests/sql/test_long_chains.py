@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viewkeeper as vk
+from tests.marks import long, spark_long
 
 TERMS = 150
 NESTED = 60
@@ -78,7 +79,7 @@ def test_update_and_select_with_hundreds_of_terms(db: vk.Database) -> None:
     assert db.sql(f"SELECT s FROM t WHERE {chain} AND k < 100").rows() == [("a",)]
 
 
-@pytest.mark.parametrize("columns", [60, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("columns", [*spark_long(60), *long(1_000)])
 def test_set_operations_and_deletion_by_row_over_many_columns(db: vk.Database, columns: int) -> None:
     names = ", ".join(f"c{i} INT" for i in range(columns))
     db.sql(f"CREATE TABLE a ({names}); CREATE TABLE b ({names})")

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import function_agreement as fa
 import pytest
-import spark_examples as se
-from agreement import compare, merge, nasty
-from agreement.product import Sail
 
 import viewkeeper as vk
+from tests.sql import function_agreement as fa
+from tests.sql import spark_examples as se
+from tests.sql.agreement import compare, merge, nasty
+from tests.sql.agreement.product import Sail
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.sail_agreement import table
 from viewkeeper.sql.sail_functions import SAIL_LACKS

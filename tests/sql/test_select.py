@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import viewkeeper as vk
-from oracle import Oracle, bag, transpiled
+from tests.oracle import Oracle, bag, transpiled
 from viewkeeper.algebra.nodes import Aggregate
 from viewkeeper.errors import NotFound
 from viewkeeper.query.select import TablesAt, translated

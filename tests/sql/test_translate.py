@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from translate_oracle import Oracle
-from translate_queries import all_queries, tables
 
+from tests.sql.translate_oracle import Oracle
+from tests.sql.translate_queries import all_queries, tables
 from viewkeeper.engine.engine import open_engine
 
 QUERIES = all_queries()

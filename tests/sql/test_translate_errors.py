@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from translate_oracle import Oracle
-from translate_queries import tables
 
+from tests.sql.translate_oracle import Oracle
+from tests.sql.translate_queries import tables
 from viewkeeper.engine.engine import open_engine
 from viewkeeper.errors import NotFound, NotMaintainable, SqlError, ViewkeeperError
 

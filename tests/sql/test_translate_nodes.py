@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from translate_oracle import Oracle, Tables
-from translate_queries import tables
 
+from tests.sql.translate_oracle import Oracle, Tables
+from tests.sql.translate_queries import tables
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.serial import from_json, to_json
 from viewkeeper.engine.engine import open_engine

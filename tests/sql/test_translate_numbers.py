@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import pytest
-from translate_oracle import Oracle, PlainReader, Tables
 
+from tests.sql.translate_oracle import Oracle, PlainReader, Tables
 from viewkeeper.engine.engine import open_engine
 from viewkeeper.engine.lowering import Lowering
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from translate_oracle import Oracle, Tables
-from translate_tpch import QUERIES, SCHEMAS
 
+from tests.sql.translate_oracle import Oracle, Tables
+from tests.sql.translate_tpch import QUERIES, SCHEMAS
 from viewkeeper.algebra import nodes as n
 from viewkeeper.engine.engine import open_engine
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 import pytest
-import type_pairs as tp
 
 import viewkeeper as vk
+from tests.sql import type_pairs as tp
 from viewkeeper.errors import EngineError, NotMaintainable, SqlError, TypeMismatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")

@@ -6,7 +6,7 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
-from translate_oracle import Tables
+from tests.sql.translate_oracle import Tables
 
 TABLES: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "t": (

@@ -35,6 +35,7 @@ def test_a_query_does_not_see_them(cleaned: vk.Database) -> None:
     assert {query: cleaned.sql(query).rows() for query in QUERIES} == QUERIES
 
 
+@pytest.mark.spark_long
 def test_changes_do_not_see_them(cleaned: vk.Database) -> None:
     cleaned.sql("UPDATE t SET x = 6 WHERE CAST(s AS INT) = 5")
     cleaned.sql("MERGE INTO t USING (SELECT 5 AS n) q ON CAST(t.s AS INT) = q.n WHEN MATCHED THEN UPDATE SET s = '7'")

@@ -44,6 +44,7 @@ def test_insert(shop: vk.Database) -> None:
     assert weights(shop, "INSERT INTO u SELECT id, s FROM u WHERE false", "u") == {}
 
 
+@pytest.mark.spark_long
 def test_create_and_drop(shop: vk.Database) -> None:
     commit = shop.sql("CREATE TABLE c AS SELECT id, concat(s, '!') AS loud, x * 2 AS twice FROM t").commit
     assert commit.changes["c"].inserted.num_rows == 3
@@ -141,6 +142,7 @@ def test_merge_of_all_kinds(shop: vk.Database) -> None:
     assert weights(shop, twice) == {(2, "two"): -1}
 
 
+@pytest.mark.spark_long
 def test_a_transaction_over_several_calls(shop: vk.Database) -> None:
     epoch = shop.epoch
     shop.sql("BEGIN TRANSACTION")
@@ -189,6 +191,7 @@ def test_forms_that_one_engine_lacks(shop: vk.Database) -> None:
     assert rows(shop, "SELECT count(*) FROM t") == [(3,)]
 
 
+@pytest.mark.spark_long
 def test_names_that_need_quotes(db: vk.Database) -> None:
     db.sql(
         "CREATE TABLE `my orders.v2` (`the key` INT PRIMARY KEY, `a.b` STRING, `select` INT, `{x}` INT, `ba``ck` INT)"
@@ -208,6 +211,7 @@ def test_names_that_need_quotes(db: vk.Database) -> None:
     assert db.table("my orders.v2").read().rows() == [(5, "z", None, None, None)]
 
 
+@pytest.mark.spark_long
 def test_strings_and_comments(db: vk.Database) -> None:
     db.sql(
         """

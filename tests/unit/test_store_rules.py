@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 
 FITS = {
     ("TIMESTAMP_NTZ", "TIMESTAMP'2024-07-01 10:00:00'"): "2024-07-01 10:00:00",
@@ -38,7 +39,7 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=["few", "many"])
+@pytest.fixture(params=["few", *spark_long("many")])
 def size(request: pytest.FixtureRequest) -> vk.Tuning:
     """Whether two rows count as few, for the driver, or as many, for the engine."""
     return vk.Tuning(small_rows=1) if request.param == "many" else vk.Tuning()

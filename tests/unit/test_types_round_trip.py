@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 from viewkeeper.algebra.rows import hashable
 from viewkeeper.algebra.types import parse_type
 
@@ -132,7 +133,7 @@ def check(db: vk.Database, expected: list[tuple[Any, ...]], query: str = "SELECT
     assert signs(found) <= {1.0}
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", *spark_long("UTC")])
 def test_python_rows_compaction_reopen_and_delete(connect: Callable[..., vk.Database], zone: str) -> None:
     db = connect(time_zone=zone, keep="0 seconds")
     db.sql(f"CREATE TABLE t (n INT, {DDL})")
@@ -157,7 +158,7 @@ def test_python_rows_compaction_reopen_and_delete(connect: Callable[..., vk.Data
     assert sum(tx.commit_info.changes["t"].weights().values()) == 1 - len(given[1:])
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("zone", ["America/New_York", *spark_long("UTC")])
 def test_arrow_and_parquet_by_the_engine(connect: Callable[..., vk.Database], tmp_path: Path, zone: str) -> None:
     """The same rows as Arrow, as a Parquet file loaded by the engine, and compacted by the engine."""
     given = rows()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import viewkeeper as vk
-from oracle import Bag, Oracle, bag, transpiled, weights
+from tests.oracle import Bag, Oracle, bag, transpiled, weights
 from viewkeeper.statements.define_views import would_save
 
 TABLES = "CREATE TABLE t (id INT PRIMARY KEY, g STRING, x INT, d DOUBLE);CREATE TABLE s (g STRING, y INT)"
@@ -76,7 +76,7 @@ def test_random_changes(db: vk.Database, engine: str, kind: str) -> None:
     made = db.epoch
     before = {name: bag(db.view(name).read().rows()) for name in names}
     history: list[dict[str, Bag]] = []
-    for statement in statements(7, 9 if engine == "sail" else 4):
+    for statement in statements(7, 6 if engine == "sail" else 2):
         oracle.run(statement)
         db.sql(statement)
         check(db, oracle, names)
@@ -200,6 +200,7 @@ def test_a_view_below_is_replaced(db: vk.Database) -> None:
     assert [change.weights() for _, change in db.view("v").changes(since=db.epoch - 1)] == [{("b", 40): -1}]
 
 
+@pytest.mark.spark_long
 def test_compaction_leaves_the_feed(db: vk.Database) -> None:
     """What is kept beside a virtual view keeps its history, for the view's feed; beside a stored one it does not."""
     db.sql(TABLES)

@@ -13,7 +13,7 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.maintain import planning as layout
 
-ROWS = 200_000
+ROWS = 60_000
 JOINED = "SELECT a.id, a.grp, a.x, b.y FROM a JOIN b ON a.id = b.id"
 MISSING = "SELECT b.id, b.y FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.id = b.id AND a.x > 0)"
 PER_GROUP = "SELECT grp, count(*) AS n, sum(x) AS total FROM a GROUP BY grp"
@@ -49,6 +49,7 @@ def done(db: vk.Database, change: str) -> vk.Commit:
     return commit
 
 
+@pytest.mark.spark_long
 def test_auto_follows_a_small_change_and_computes_anew_after_a_large_one(large: vk.Database) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW v AS {MISSING}")
     few = "UPDATE a SET x = 0 WHERE id IN (5, 20005, 49999)"

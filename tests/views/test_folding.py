@@ -27,7 +27,7 @@ VIEWS = {
     "by_array": "SELECT a, b, count(*) AS rows, max(f) AS hi FROM t GROUP BY a, b",
     "different": "SELECT DISTINCT a, -f AS turned FROM t",
 }
-ROUNDS = {"sail": 20, "spark": 3}
+ROUNDS = {"sail": 10, "spark": 2}
 
 
 def row(key: int, rng: random.Random) -> tuple[Any, ...]:

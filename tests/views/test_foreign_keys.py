@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 
 TABLES = """
     CREATE TABLE customer (id INT PRIMARY KEY, name STRING);
@@ -137,7 +138,7 @@ GROUPED = (
 )
 
 
-@pytest.mark.parametrize("query", [JOIN, GROUPED])
+@pytest.mark.parametrize("query", [GROUPED, *spark_long(JOIN)])
 def test_rows_that_nothing_refers_to_yet_reach_no_view(db: vk.Database, query: str) -> None:
     db.sql(TABLES)
     db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")

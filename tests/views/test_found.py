@@ -28,6 +28,7 @@ def test_a_join_that_stops_to_learn_its_keys(connect: Callable[..., vk.Database]
     true(db)
 
 
+@pytest.mark.spark_long
 def test_copies_at_the_end_of_a_prefix(connect: Callable[..., vk.Database]) -> None:
     db = connect(tuning=vk.Tuning(topk_slack=1))
     db.sql("CREATE TABLE s (a INT)")
@@ -92,8 +93,10 @@ def test_order_by_bytes(db: vk.Database) -> None:
 
 
 @pytest.mark.compiled
-def test_a_large_update_to_null(db: vk.Database) -> None:
+def test_a_large_update_to_null(connect: Callable[..., vk.Database], engine: str) -> None:
+    many = 100_001 if engine == "sail" else 1_001
+    db = connect(tuning=vk.Tuning(small_rows=many - 1))
     db.sql("CREATE TABLE t (k INT, s STRING)")
-    db.sql("INSERT INTO t SELECT CAST(id AS INT), 'a' FROM range(100001) r(id)")
+    db.sql(f"INSERT INTO t SELECT CAST(id AS INT), 'a' FROM range({many}) r(id)")
     db.sql("UPDATE t SET s = NULL")
-    assert db.sql("SELECT count(*), count(s) FROM t").rows() == [(100001, 0)]
+    assert db.sql("SELECT count(*), count(s) FROM t").rows() == [(many, 0)]

@@ -57,6 +57,7 @@ def run(place: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.spark_long
 def test_another_process_changes_the_tables_of_a_functions_view(
     connect: Callable[..., vk.Database], fns: str, engine: str, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import viewkeeper as vk
-from oracle import bag
+from tests.oracle import bag
 from viewkeeper.catalog.state import MARK_SECONDS, State
 from viewkeeper.log import ledger
 from viewkeeper.log import vacuuming as vacuum

@@ -23,6 +23,7 @@ VIEWS = """
 """
 
 
+@pytest.mark.spark_long
 def test_views_are_recomputed_on_the_other_engine(db: vk.Database, engine: str) -> None:
     db.sql(VIEWS)
     db.datalog(".decl next(x:number, y:number)\n.output next\nnext(x, y) :- sums(x, _, _, _, _), y = x + 1.")

@@ -89,7 +89,7 @@ def test_views_stay_true(sharing: vk.Database, seed: int) -> None:
     rng = random.Random(seed)
     names = list(VIEWS) if sharing._store.engine.kind == "sail" else ["by_x", "plain", "twice"]
     made(sharing, names)
-    steps = 12 if sharing._store.engine.kind == "sail" else 2
+    steps = 8 if sharing._store.engine.kind == "sail" else 2
 
     def value(most: int) -> str:
         return "NULL" if rng.random() < 0.15 else str(rng.randrange(most))

@@ -43,6 +43,7 @@ def hidden(db: vk.Database) -> int:
     return sum(1 for entry in db.ls(hidden=True) if entry["kind"] == "auxiliary relation")
 
 
+@pytest.mark.spark_long
 def test_the_table_is_not_read(db: vk.Database) -> None:
     views = {
         "different": "SELECT count(DISTINCT x) AS n, sum(DISTINCT x) AS s FROM t",
@@ -84,6 +85,7 @@ def test_many_copies_of_a_value(db: vk.Database) -> None:
     assert rows(db, "middle") == [(3.5, [3] * 2000 + [4] * 2000)]
 
 
+@pytest.mark.spark_long
 def test_nothing_is_read_while_there_is_a_row(db: vk.Database) -> None:
     views = {
         "some": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE a > 3)",

@@ -71,6 +71,7 @@ def test_a_virtual_view_stores_nothing_and_shows_the_same(shop: vk.Database) -> 
         assert rows(shop, "SELECT nr FROM big") == [(1,), (2,), (3,)]
 
 
+@pytest.mark.spark_long
 def test_views_over_views_in_one_transaction(shop: vk.Database) -> None:
     with shop.transaction() as tx:
         tx.sql("CREATE VIEW eu AS SELECT * FROM orders WHERE region = 'EU'")
@@ -81,6 +82,7 @@ def test_views_over_views_in_one_transaction(shop: vk.Database) -> None:
     assert shop.sql("SELECT n FROM n").rows() == [(0,)]
 
 
+@pytest.mark.spark_long
 def test_replacing_a_view_gives_the_difference(shop: vk.Database) -> None:
     shop.sql(TOTALS)
     before = shop.epoch
@@ -101,6 +103,7 @@ def test_replacing_a_view_gives_the_difference(shop: vk.Database) -> None:
     assert rows(shop, f"SELECT id FROM w AS OF EPOCH {shop.epoch - 1}") == [(2,), (3,)]
 
 
+@pytest.mark.spark_long
 def test_a_demand_view_waits_for_refresh(shop: vk.Database) -> None:
     shop.sql("CREATE MATERIALIZED VIEW ids WITH (on = 'demand') AS SELECT id FROM orders")
     commit = shop.sql("INSERT INTO orders VALUES (4, 'EU', 1)").commit

@@ -10,7 +10,7 @@ from itertools import product
 
 from sqlglot import exp
 
-from agreement.nasty import POOLS, column_of
+from tests.sql.agreement.nasty import POOLS, column_of
 from viewkeeper.sql import functions as fn
 from viewkeeper.sql.dialect import parse, render
 from viewkeeper.sql.sail_functions import SAIL_LACKS

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from agreement.oracle import RAISED, Answer
-from agreement.product import Sail
+from tests.sql.agreement.oracle import RAISED, Answer
+from tests.sql.agreement.product import Sail
 from viewkeeper.sql.sail_agreement import AGREES, DIFFERS, FAILS, MISSING, NEARLY
 
 _INEXACT = """

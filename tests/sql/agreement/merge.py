@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from agreement.calls import Case
-from agreement.compare import Verdict
-from agreement.nasty import POOLS
+from tests.sql.agreement.calls import Case
+from tests.sql.agreement.compare import Verdict
+from tests.sql.agreement.nasty import POOLS
 from viewkeeper.algebra.types import INTEGERS, parse_type
 from viewkeeper.sql.sail_agreement import (
     AGREES,

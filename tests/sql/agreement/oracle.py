@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from agreement import nasty
+from tests.sql.agreement import nasty
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.settings import Settings
 from viewkeeper.errors import ViewkeeperError

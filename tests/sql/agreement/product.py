@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from translate_oracle import PlainReader, Tables
 
-from agreement import nasty
-from agreement.oracle import RAISED, Answer, listed
+from tests.sql.agreement import nasty
+from tests.sql.agreement.oracle import RAISED, Answer, listed
+from tests.sql.translate_oracle import PlainReader, Tables
 from viewkeeper.engine.engine import open_engine
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.typer import EngineTyper
