@@ -23,6 +23,7 @@ from viewkeeper.delta import (
     window,
 )
 from viewkeeper.delta.laws import Laws
+from viewkeeper.errors import InternalError
 
 Law = Callable[[Laws, Any], n.Node | None]
 
@@ -58,9 +59,16 @@ class Differentiation(Laws):
             return None
         result = LAWS[type(node)](self, node)
         if result is not None:
-            assert result.outputs == node.outputs, f"the law of {type(node).__name__} changes the columns"
-            assert n.is_change(result), f"the law of {type(node).__name__} gives no change"
+            _check(type(node).__name__, node, result)
         return result
+
+
+def _check(law: str, node: n.Node, result: n.Node) -> None:
+    """The contract of every law: the same columns, and a change."""
+    if result.outputs != node.outputs:
+        raise InternalError(f"the law of {law} changes the columns")
+    if not n.is_change(result):
+        raise InternalError(f"the law of {law} gives no change")
 
 
 def differentiate(node: n.Node, changed: Collection[str], grown: Collection[str] = ()) -> n.Node | None:

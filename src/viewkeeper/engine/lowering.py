@@ -43,6 +43,7 @@ from viewkeeper.engine.operator_texts import (
     whole_row,
     window_text,
 )
+from viewkeeper.errors import InternalError
 
 
 class Lowering:
@@ -67,7 +68,8 @@ class Lowering:
             done = _OPERATORS[type(node)](self, node, binding)
         finally:
             self._inside = not outermost
-        assert done.outputs == node.outputs, (type(node).__name__, done.outputs, node.outputs)
+        if done.outputs != node.outputs:
+            raise InternalError(f"lowering {type(node).__name__} changes its columns")
         if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project)):
             return replace(done, rows=None)
         return done
@@ -245,7 +247,8 @@ class Lowering:
         return current, self.lower(following, given)
 
     def _joined(self, left: Lowered, right: Lowered, equalities: list[n.Equality]) -> Lowered:
-        assert not (left.weighted and right.weighted), "two changes are never joined"
+        if left.weighted and right.weighted:
+            raise InternalError("two changes are joined")
         weighted = left.weighted or right.weighted
         outputs = (*left.outputs, *right.outputs)
         if left.empty or right.empty:
