@@ -22,7 +22,7 @@ import viewkeeper as vk
 from viewkeeper.algebra import nodes as n
 from viewkeeper.maintain import propagation
 from viewkeeper.maintain.planning import followed, rows_of, stored_of
-from viewkeeper.plan.cost import RATES, anew, by_change
+from viewkeeper.plan.cost import RATES, full_seconds, incremental_seconds
 
 SHAPES = {
     "filter": "SELECT id, price * 2 AS p FROM items WHERE price > 500",
@@ -104,9 +104,11 @@ def estimates(db: vk.Database, changed: int) -> tuple[float, float]:
         stored = stored_of(find, relation, coming, store.tuning)
         reached = {scan.relation for scan in n.scans(relation.definition.maintained)} & set(coming)
         changes = followed(store.engine, find, relation, {key: coming[key] for key in reached})
-        follow += by_change(stored, changes, rates)
+        follow += incremental_seconds(stored, changes, rates)
         coming[relation.id] = min(2 * rows_of(relation), round(stored.moved(changed)) + 1)
-    return follow, 0.0 if view.definition.hidden else anew(stored_of(find, view, coming, store.tuning), changed, rates)
+    return follow, 0.0 if view.definition.hidden else full_seconds(
+        stored_of(find, view, coming, store.tuning), changed, rates
+    )
 
 
 def measure(db: vk.Database, clock: Clock, name: str, rows: int, sizes: list[int], rounds: int) -> None:

@@ -132,7 +132,7 @@ def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
         f"== Viewkeeper, on {name} ==",
         "500,000 rows, epoch 5",
         DIFFERENCES,
-        "revenue follows: its condition amount >= 10 became amount >= 5",
+        "revenue is maintained incrementally: its condition amount >= 10 became amount >= 5",
         "SELECT * FROM top_orders ORDER BY amount DESC AS OF EPOCH 10;",
         "no net effect: still epoch 12",
         "error: PRIMARY KEY (customer) of customers is broken",

@@ -8,7 +8,7 @@ import pytest
 
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.plan.choice import Choice, choose, count, reads, span, turns
-from viewkeeper.plan.cost import RATES, Changed, Plan, Rates, Reading, Stored, anew, by_change
+from viewkeeper.plan.cost import RATES, Changed, Plan, Rates, Reading, Stored, full_seconds, incremental_seconds
 
 ENGINES = tuple(RATES)
 UNIT = Rates(query=1000.0, row=1.0, passed=0.5, worked=2.0, changed=4.0, written=8.0, compared=16.0)
@@ -20,24 +20,24 @@ SIZES = (0, 1, 2, 9, 10, 11, 500, 10_000, 99_999, 100_000, 100_001, 1_000_000, 5
 
 
 def follow(reading: Reading, rows: int, rates: Rates, known: bool = True) -> float:
-    return by_change(VIEW, [Changed(rows, Plan((reading,)), known)], rates)
+    return incremental_seconds(VIEW, [Changed(rows, Plan((reading,)), known)], rates)
 
 
 def test_anew_adds_up() -> None:
     stored = Stored(rows=10, inputs=(100, 50), heavy=False, queries=2)
     moved = 4 * 10 / 100
-    assert anew(stored, 4, UNIT) == pytest.approx(2 * 1000 + 150 * 1 + 2 * 10 * 16 + moved * 16)
+    assert full_seconds(stored, 4, UNIT) == pytest.approx(2 * 1000 + 150 * 1 + 2 * 10 * 16 + moved * 16)
     heavy = Stored(rows=10, inputs=(100, 50), heavy=True, queries=2)
-    assert anew(heavy, 4, UNIT) - anew(stored, 4, UNIT) == pytest.approx(150 * 2)
+    assert full_seconds(heavy, 4, UNIT) - full_seconds(stored, 4, UNIT) == pytest.approx(150 * 2)
 
 
 def test_by_change_adds_up() -> None:
     stored = Stored(rows=10, inputs=(100,), heavy=False)
-    plain = by_change(stored, [Changed(4, Plan(()))], UNIT)
+    plain = incremental_seconds(stored, [Changed(4, Plan(()))], UNIT)
     assert plain == pytest.approx(1000 + 4 * (4 + 1) + 4 * 10 / 100 * 8)
 
     def more(reading: Reading, known: bool = True) -> float:
-        return by_change(stored, [Changed(4, Plan((reading,)), known)], UNIT) - plain
+        return incremental_seconds(stored, [Changed(4, Plan((reading,)), known)], UNIT) - plain
 
     whole = Reading("r", "t", "old", rows=100, files=10)
     by_key = Reading("r", "t", "old", ("k",), rows=100, files=10)
@@ -53,9 +53,9 @@ def test_by_change_adds_up() -> None:
 
 def test_an_empty_database_costs_queries_alone() -> None:
     stored = Stored(rows=0, inputs=(), heavy=True)
-    assert anew(stored, 0, UNIT) == 1000
-    assert by_change(stored, [Changed(0, Plan(()))], UNIT) == 1000
-    assert by_change(stored, [], UNIT) == 0
+    assert full_seconds(stored, 0, UNIT) == 1000
+    assert incremental_seconds(stored, [Changed(0, Plan(()))], UNIT) == 1000
+    assert incremental_seconds(stored, [], UNIT) == 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -64,7 +64,7 @@ def test_more_changed_rows_never_cost_less(engine: str, reading: Reading) -> Non
     for fewer, more in itertools.pairwise(SIZES):
         less = follow(reading, fewer, RATES[engine], fewer <= 100_000)
         assert less <= follow(reading, more, RATES[engine], more <= 100_000)
-        assert anew(VIEW, fewer, RATES[engine]) <= anew(VIEW, more, RATES[engine])
+        assert full_seconds(VIEW, fewer, RATES[engine]) <= full_seconds(VIEW, more, RATES[engine])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -97,13 +97,13 @@ def test_the_reason_has_both_costs() -> None:
     choice = choose("auto", 20, VIEW, rates, Tuning(), lambda: [Changed(20, Plan((SORTED, BOUND, SORTED)))])
     assert choice.strategy == "incremental"
     assert choice.reason == (
-        "by change about 40 ms (20 rows changed, 3 reads by key), anew about 2.0 s (2,000,000 rows)"
+        "incremental about 40 ms (20 rows changed, 3 reads by key), full about 2.0 s (2,000,000 rows)"
     )
     choice = choose("auto", 20, VIEW, rates, Tuning(), lambda: [Changed(20, Plan((WHOLE, WHOLE, WHOLE, BOUND)))])
     assert choice.strategy == "full"
     assert choice.reason == (
-        "by change about 3.1 s (20 rows changed, 1 read by key, 3,000,000 rows in full), "
-        "anew about 2.0 s (2,000,000 rows)"
+        "incremental about 3.1 s (20 rows changed, 1 read by key, 3,000,000 rows in full), "
+        "full about 2.0 s (2,000,000 rows)"
     )
 
 

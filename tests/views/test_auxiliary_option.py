@@ -244,8 +244,8 @@ def test_refusals(db: vk.Database) -> None:
     with pytest.raises(vk.errors.NotMaintainable) as caught:
         db.sql(lean.format(", refresh = 'incremental'", "SELECT count(*) AS n FROM t"))
     assert str(caught.value).splitlines()[0] == (
-        "v cannot be kept by change alone: an aggregate without GROUP BY and with auxiliary = false is computed over "
-        "all rows"
+        "v cannot be maintained incrementally: an aggregate without GROUP BY and with auxiliary = false is computed "
+        "over all rows"
     )
     with pytest.raises(vk.errors.NotMaintainable, match="LIMIT with auxiliary = false is computed over all rows"):
         db.sql(lean.format(", refresh = 'incremental'", "SELECT id FROM t ORDER BY id LIMIT 2"))

@@ -18,8 +18,8 @@ JOINED = "SELECT a.id, a.grp, a.x, b.y FROM a JOIN b ON a.id = b.id"
 MISSING = "SELECT b.id, b.y FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.id = b.id AND a.x > 0)"
 PER_GROUP = "SELECT grp, count(*) AS n, sum(x) AS total FROM a GROUP BY grp"
 COSTS = re.compile(
-    r"by change about [\d.,]+ m?s \(([\d,]+) rows? changed(?:, [\d,]+ reads? by key)?(?:, [\d,]+ rows? in full)?\), "
-    r"anew about [\d.,]+ m?s \(([\d,]+) rows\)"
+    r"incremental about [\d.,]+ m?s \(([\d,]+) rows? changed(?:, [\d,]+ reads? by key)?(?:, [\d,]+ rows? in full)?\), "
+    r"full about [\d.,]+ m?s \(([\d,]+) rows\)"
 )
 
 pytestmark = pytest.mark.compiled
@@ -99,7 +99,7 @@ def test_the_report_tells_what_was_decided_for_an_auxiliary_relation(large: vk.D
     change = "UPDATE a SET x = 1000 WHERE id = 7"
     reason = done(large, change).report["g"].reason
     assert COSTS.search(reason), reason
-    assert "; what is kept for it followed the change: by change about" in reason
+    assert "; its auxiliary relation was maintained incrementally: incremental about" in reason
     assert sorted(large.sql("SELECT * FROM g").rows()) == truth(PER_GROUP, change)
 
 
@@ -134,25 +134,25 @@ def test_a_demand_view_counts_all_it_has_to_catch_up_with(large: vk.Database) ->
 def test_explain_view_shows_both_costs(large: vk.Database) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW v AS {MISSING}; CREATE VIEW virtual AS {MISSING}")
     lines = large.explain("v").splitlines()
-    costs = [line for line in lines if line.startswith("  cost by change: ")]
+    costs = [line for line in lines if line.startswith("  cost, incremental: ")]
     sizes = r"\S+ m?s for 1 row, \S+ m?s for 1,000 rows, \S+ m?s for 100,000 rows"
-    shape = rf"  cost by change: about {sizes}; anew: about \S+ m?s"
+    shape = rf"  cost, incremental: about {sizes}; full: about \S+ m?s"
     assert len(costs) == 2
     assert all(re.fullmatch(shape, line) for line in costs), costs
     body = json.loads(large.explain("v", format="json"))
     assert set(body["changes"]) == {"a", "b"}
     for told in body["changes"].values():
         cost = told["cost"]
-        assert list(cost) == ["by change", "anew", "refresh", "full from"]
-        assert 0 < cost["by change"]["1"] <= cost["by change"]["1000"] <= cost["by change"]["100000"]
-        assert cost["by change"]["1"] < cost["anew"]
+        assert list(cost) == ["incremental", "full", "refresh", "full from"]
+        assert 0 < cost["incremental"]["1"] <= cost["incremental"]["1000"] <= cost["incremental"]["100000"]
+        assert cost["incremental"]["1"] < cost["full"]
         assert cost["refresh"] == "auto"
         turn = cost["full from"]
-        way = "follows every change" if turn is None else f"computes anew from about {turn:,} rows changed on"
+        way = "is always incremental" if turn is None else f"turns to full from about {turn:,} rows changed on"
         assert f"  refresh = 'auto' {way}" in lines
     assert 10_000 < body["changes"]["a"]["cost"]["full from"] <= 2 * ROWS
     virtual = large.explain("virtual")
-    assert "  cost by change: about " in virtual
+    assert "  cost, incremental: about " in virtual
     assert "refresh = " not in virtual
     cost = json.loads(large.explain("virtual", format="json"))["changes"]["a"]["cost"]
     assert (cost["refresh"], cost["full from"]) == (None, None)

@@ -109,7 +109,7 @@ def test_followed(db: vk.Database, case: str) -> None:
     db.sql(TABLES)
     db.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh = 'incremental') AS {before}")
     alter = f"ALTER MATERIALIZED VIEW v AS {after}"
-    assert told(db, alter) == [f"v follows: {difference}"]
+    assert told(db, alter) == [f"v is maintained incrementally: {difference}"]
     old = Counter(db.view("v").read().rows())
     with db.transaction() as tx:
         tx.sql("INSERT INTO t VALUES (6, 'c', 3, 15), (7, 'a', 9, 60)")
@@ -133,7 +133,7 @@ def test_computed_anew(db: vk.Database, case: str) -> None:
     before, after, difference = ANEW[case]
     db.sql(TABLES)
     db.sql(f"CREATE MATERIALIZED VIEW v AS {before}")
-    assert told(db, f"ALTER MATERIALIZED VIEW v AS {after}") == [f"v is computed anew: {difference}"]
+    assert told(db, f"ALTER MATERIALIZED VIEW v AS {after}") == [f"v is refreshed in full: {difference}"]
     commit = db.sql(f"ALTER MATERIALIZED VIEW v AS {after}").commit
     assert commit.report["v"].strategy == "full"
     assert commit.report["v"].reason == f"its definition is another: {difference}"
@@ -147,9 +147,9 @@ def test_views_over_a_virtual_one_follow_it(db: vk.Database) -> None:
     db.sql("CREATE MATERIALIZED VIEW ids AS SELECT id FROM low")
     alter = "ALTER VIEW low AS SELECT id, g FROM t WHERE y < 50"
     assert told(db, alter) == [
-        "ids follows: its condition y < 30 became y < 50",
+        "ids is maintained incrementally: its condition y < 30 became y < 50",
         "low stores nothing: what it shows is another from then on",
-        "per_g follows: its condition y < 30 became y < 50",
+        "per_g is maintained incrementally: its condition y < 30 became y < 50",
     ]
     changes = db.sql(alter).commit.changes
     assert changes["ids"].weights() == {(3,): 1, (4,): 1}
@@ -162,7 +162,7 @@ def test_nothing_is_kept_of_what_is_explained(db: vk.Database) -> None:
     db.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
     epoch = db.epoch
     assert told(db, "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT id FROM t WHERE x > 1") == [
-        "v follows: its condition true became x > 1"
+        "v is maintained incrementally: its condition true became x > 1"
     ]
     assert told(db, "CREATE MATERIALIZED VIEW w AS SELECT id FROM t") == ["w is new: it is computed from its query"]
     assert told(db, "CREATE VIEW w AS SELECT id FROM t") == ["w is new and stores nothing"]

@@ -48,7 +48,7 @@ def test_the_report_tells_who_shares(sharing: vk.Database) -> None:
     commit = sharing.sql("INSERT INTO a VALUES (1, 5, 'u'), (2, 6, 'v')").commit
     assert sorted(row["w"] for row in commit.changes["plain"].rows.to_pylist()) == [Decimal("2.50"), Decimal("3.00")]
     reasons = {name: commit.report[name].reason for name in ("by_x", "plain")}
-    assert all("was worked out once for by_x, plain" in reason for reason in reasons.values()), reasons
+    assert all("was derived once for by_x, plain" in reason for reason in reasons.values()), reasons
     read = sorted((report.files_read for report in commit.report.values()), reverse=True)
     assert read[0] > 0
     assert read[1] == 0  # the second view reads nothing
@@ -59,7 +59,7 @@ def test_the_report_tells_who_shares(sharing: vk.Database) -> None:
 def test_few_rows_are_not_worth_it(db: vk.Database) -> None:
     made(db, ["by_x", "plain"])
     commit = db.sql("INSERT INTO a VALUES (1, 5, 'u')").commit
-    assert all("worked out once" not in report.reason for report in commit.report.values())
+    assert all("derived once" not in report.reason for report in commit.report.values())
 
 
 @pytest.mark.spark_long
@@ -67,7 +67,7 @@ def test_explain_names_the_others(db: vk.Database) -> None:
     made(db, ["by_x", "plain", "lefts"])
     told = db.explain("by_x")
     assert "in common with lefts, plain: (a ⋈ σ[w > 1](b))[k = k]" in told
-    assert "worked out once for all when more than 20,000 rows change" in told
+    assert "derived once for all when more than 20,000 rows change" in told
     body = json.loads(db.explain("plain", format="json"))
     assert body["in common"] == [{"join": "(a ⋈ σ[w > 1](b))[k = k]", "with": ["by_x", "lefts"]}]
     db.sql("CREATE MATERIALIZED VIEW alone AS SELECT x FROM joined WHERE z > 5")  # its own condition comes first
@@ -81,7 +81,7 @@ def test_a_view_that_is_always_computed_anew_shares_nothing(sharing: vk.Database
     assert "in common" not in sharing.explain("by_x")
     commit = sharing.sql("INSERT INTO a VALUES (1, 5, 'u')").commit
     assert commit is not None
-    assert all("worked out once" not in report.reason for report in commit.report.values())
+    assert all("derived once" not in report.reason for report in commit.report.values())
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.spark_long) for seed in (1, 2))])

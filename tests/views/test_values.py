@@ -194,5 +194,5 @@ def test_what_is_still_refused(db: vk.Database, query: str, message: str, hint: 
     make(db, {})
     with pytest.raises(NotMaintainable) as problem:
         db.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh = 'incremental') AS {query}")
-    assert problem.value.message == f"v cannot be kept by change alone: {message}"
+    assert problem.value.message == f"v cannot be maintained incrementally: {message}"
     assert problem.value.hint == f"{hint}, or leave the choice to refresh = 'auto'"

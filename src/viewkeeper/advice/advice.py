@@ -262,7 +262,7 @@ def to_text(analysis: Analysis) -> str:
     twice = "none known: rows may be there more than once, and a hidden count is kept with each"
     lines = [f"{analysis.name}: {', '.join(analysis.columns)}", f"keys: {keys or twice}"]
     for reason, instead in analysis.refused:
-        lines.append(f"cannot be kept by change alone: {reason}; {instead}")
+        lines.append(f"cannot be maintained incrementally: {reason}; {instead}")
     for verdict in analysis.findings.verdicts:
         lines += _lines(analysis, verdict)
     lines += [f"you could {advice.text}: {advice.effect}" for advice in analysis.advice]

@@ -331,7 +331,7 @@ class Database:
             raise SqlError(f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
         if not deterministic:
             raise NotMaintainable(
-                f"the function {name} is not deterministic, so no view that uses it could be kept true",
+                f"the function {name} is not deterministic, so no view that uses it could be maintained",
                 hint="compute its value when a row is inserted, and store it in a column",
             )
         kind = parse_type(returns).ddl

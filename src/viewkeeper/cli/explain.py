@@ -1,4 +1,4 @@
-"""viewkeeper explain: how a view is kept true."""
+"""viewkeeper explain: how a view is maintained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viewkeeper.cli.output import print_object, print_rows
 from viewkeeper.cli.session import Options
 
 
-@click.command(short_help="Explain how a view is kept true.")
+@click.command(short_help="Explain how a view is maintained.")
 @click.argument("view")
 @click.pass_obj
 def explain(options: Options, view: str) -> None:

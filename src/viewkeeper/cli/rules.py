@@ -25,7 +25,7 @@ TARGETS = ("text", "postgres")
     "--rematerialize",
     multiple=True,
     metavar="OPERATION",
-    help="With text: compute the view anew for this operation, for instance 'deleted from res'. May be repeated.",
+    help="With text: recompute the view for this operation, for instance 'deleted from res'. May be repeated.",
 )
 def rules(file: TextIO, target: str, rematerialize: tuple[str, ...]) -> None:
     """Prints the rules that keep every materialized view of FILE true, or of standard input for -.

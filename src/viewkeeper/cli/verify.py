@@ -1,4 +1,4 @@
-"""viewkeeper verify: views computed anew and compared with what is stored."""
+"""viewkeeper verify: views recomputed and compared with what is stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIFFERENT = 3
 """The exit code when a view is not what its query says."""
 
 
-@click.command(short_help="Compute views anew and compare.")
+@click.command(short_help="Recompute views and compare.")
 @click.argument("view", required=False)
 @click.option("--with-engine", metavar="E", help="Recompute on another engine: spark, sail or sc://host:port.")
 @click.pass_context

@@ -235,14 +235,14 @@ def maintain(
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
     if isinstance(relation, Auxiliary) and how is not None:
-        notes.insert(0, f"what is kept for it is another: {how.told}")
+        notes.insert(0, f"its auxiliary relation has another definition: {how.told}")
     if isinstance(relation, Auxiliary) and choice.weighed:
-        did = "was computed anew" if choice.strategy == "full" else "followed the change"
-        notes.insert(0, f"what is kept for it {did}: {choice.reason}")
+        did = "was refreshed in full" if choice.strategy == "full" else "was maintained incrementally"
+        notes.insert(0, f"its auxiliary relation {did}: {choice.reason}")
     if choice.strategy == "incremental" and reader.common is not None:
         for common in reader.common.of(relation.id):
             names = sorted({known_as(tx.alive(), as_derived(tx.by_id(key))) for key in common.users})
-            notes.append(f"the change of {common} was worked out once for {', '.join(names)}")
+            notes.append(f"the change of {common} was derived once for {', '.join(names)}")
     return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes))
 
 

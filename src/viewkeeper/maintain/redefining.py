@@ -82,11 +82,11 @@ def _told(tx: Situation, relation: Derived) -> str:
     """Whether a view follows, also in what is kept for it, and the reason."""
     own = compared(tx, relation)
     if relation.id in tx.unfilled or not own.follows:
-        return f"{relation.name} is computed anew: {own.told}"
+        return f"{relation.name} is refreshed in full: {own.told}"
     kept = [as_derived(tx.by_id(key)) for key in relation.definition.hidden]
     if any(part.id in tx.unfilled for part in kept):
-        return f"{relation.name} is computed anew in part: something else than before is kept for it"
+        return f"{relation.name} is refreshed in full in part: it needs other auxiliary relations"
     reasons = [compared(tx, part).told for part in kept if part.id in tx.redefined]
     if own.redefinition is None or own.redefinition.places or not reasons:
         reasons.append(own.told)
-    return f"{relation.name} follows: {'; '.join(dict.fromkeys(reasons))}"
+    return f"{relation.name} is maintained incrementally: {'; '.join(dict.fromkeys(reasons))}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra.tuning import Tuning
-from viewkeeper.plan.cost import Changed, Rates, Stored, anew, by_change, recursion_anew
+from viewkeeper.plan.cost import Changed, Rates, Stored, full_seconds, incremental_seconds, recursion_anew
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def choose(
             "incremental", f"{count(changed)} changed, {count(stored.total)} to compute it from: too few to matter"
         )
     changes = lay_out()
-    follow, fresh = by_change(stored, changes, rates), anew(stored, changed, rates)
+    follow, fresh = incremental_seconds(stored, changes, rates), full_seconds(stored, changed, rates)
     reason = (
-        f"by change about {span(follow)} ({', '.join([f'{count(changed)} changed', *reads(changes)])}), "
-        f"anew about {span(fresh)} ({count(stored.total)})"
+        f"incremental about {span(follow)} ({', '.join([f'{count(changed)} changed', *reads(changes)])}), "
+        f"full about {span(fresh)} ({count(stored.total)})"
     )
     is_cheaper = fresh * tuning.full_margin + tuning.spare_queries * rates.query < follow
     return Choice("full" if is_cheaper else "incremental", reason, weighed=True)
@@ -51,7 +51,7 @@ def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rate
         return Choice(refresh, f"refresh = '{refresh}'")
     told = f"{count(changed)} changed of {count(stored.total)} that the recursion reads"
     if changed * tuning.large_share > stored.total and changed > tuning.negligible_rows:
-        return Choice("full", f"{told}: computed anew", weighed=True)
+        return Choice("full", f"{told}: full refresh", weighed=True)
     matters = stored.total + stored.rows > tuning.negligible_rows
     limit = recursion_anew(stored, rates, tuning.small_rows) if matters else None
     return Choice("incremental", told, weighed=True, limit=limit)

@@ -131,13 +131,13 @@ def recursion_anew(stored: Stored, rates: Rates, small_rows: int) -> float:
     return ROUNDS * rates.query + rows * (rates.worked + rates.compared)
 
 
-def anew(stored: Stored, changed: int, rates: Rates) -> float:
+def full_seconds(stored: Stored, changed: int, rates: Rates) -> float:
     """Seconds for computing it from its inputs and comparing it with what is stored, after so many changed rows."""
     compared = (2 * stored.rows + stored.moved(changed)) * rates.compared
     return stored.queries * rates.query + stored.total * stored.work(rates) + compared
 
 
-def by_change(stored: Stored, changes: Sequence[Changed], rates: Rates) -> float:
+def incremental_seconds(stored: Stored, changes: Sequence[Changed], rates: Rates) -> float:
     """Seconds for following the changes of some inputs."""
     seconds = 0.0
     for change in changes:

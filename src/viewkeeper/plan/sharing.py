@@ -1,4 +1,4 @@
-"""Inner joins that several views have in common: the change of one is worked out once for all of them.
+"""Inner joins that several views have in common: the change of one is derived once for all of them.
 
 Two joins are the same if they join the same relations in the same order with the same conditions, whichever columns
 each view goes on to use: the common one has the columns of all. A virtual view that several views are defined over is

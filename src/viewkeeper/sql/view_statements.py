@@ -117,7 +117,7 @@ _ELSEWHERE = {
     "PARTITIONED": "leave it out: files are sorted by key and skipped by their bounds",
     "CLUSTER": "leave it out: files are sorted by key and skipped by their bounds",
     "SCHEDULE": "write WITH (on = 'demand') and run REFRESH when you want it",
-    "TRIGGER": "leave it out: views are kept true on every commit",
+    "TRIGGER": "leave it out: views are maintained by every commit",
 }
 
 

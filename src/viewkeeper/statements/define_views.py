@@ -104,7 +104,7 @@ def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
         return
     for reason, instead in [*unbound(node), *(_unbound_alone(node) if alone else ())]:
         raise NotMaintainable(
-            f"{name} cannot be kept by change alone: {reason}",
+            f"{name} cannot be maintained incrementally: {reason}",
             place=name.place,
             hint=f"{instead}, or leave the choice to refresh = 'auto'",
         )

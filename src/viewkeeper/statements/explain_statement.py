@@ -100,8 +100,8 @@ def explain_change(tx: OpenTransaction, change: Change) -> list[str]:
 _ONLY = {
     Kinds.NONE: "",
     Kinds.BOTH: "",
-    Kinds.ADDITIONS: "; rows can only come to it",
-    Kinds.REMOVALS: "; rows can only go from it",
+    Kinds.ADDITIONS: "; only inserts reach it",
+    Kinds.REMOVALS: "; only deletes reach it",
 }
 
 
@@ -155,4 +155,4 @@ def _what_happens(view: Derived) -> str:
         return f"a {view.kind_words} that is suspended: it takes it in at its next REFRESH"
     if definition.is_demand:
         return f"a {view.kind_words} that takes it in at its next REFRESH"
-    return f"a {view.kind_words} kept true by the commit"
+    return f"a {view.kind_words} maintained by the commit"

@@ -24,7 +24,7 @@ from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
-from viewkeeper.plan.cost import RATES, Changed, anew, by_change
+from viewkeeper.plan.cost import RATES, Changed, full_seconds, incremental_seconds
 from viewkeeper.plan.sharing import Sharing
 from viewkeeper.plan.strategies import FIXPOINT, FOLD
 from viewkeeper.recursion.printed_rules import maintenance_rules
@@ -100,7 +100,7 @@ def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]
 
 
 def _in_common(state: State, relation: Derived) -> list[dict[str, Any]]:
-    """The joins that a stored view has in common with others: their changes are worked out once for all of them."""
+    """The joins that a stored view has in common with others: their changes are derived once for all of them."""
     own = {relation.id, *relation.definition.hidden}
     there = state.alive()
     stored = [r for r in there if isinstance(r, Derived) and r.definition.is_stored and not r.definition.is_demand]
@@ -188,12 +188,14 @@ def _cost(store: Store, state: State, relation: Derived, key: str) -> dict[str, 
         stored = stored_of(find, relation, {key: rows}, tuning)
         return choose("auto", rows, stored, rates, tuning, lambda: followed_by(rows))
 
-    by_rows = {f"{r}": by_change(stored_of(find, relation, {key: r}, tuning), followed_by(r), rates) for r in SHOWN}
+    by_rows = {
+        f"{r}": incremental_seconds(stored_of(find, relation, {key: r}, tuning), followed_by(r), rates) for r in SHOWN
+    }
     refresh = None if isinstance(relation, VirtualView) else refresh_of(relation, state.alive())
     most = max(2 * rows_of(find(key)), SHOWN[-1])
     return {
-        "by change": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},
-        "anew": round(anew(stored_of(find, relation, {}, tuning), 0, rates), 4),
+        "incremental": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},
+        "full": round(full_seconds(stored_of(find, relation, {}, tuning), 0, rates), 4),
         "refresh": refresh,
         "full from": turns(chosen, most) if refresh == "auto" else None,
     }
@@ -217,7 +219,8 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
     lines += ["query:", *(f"  {line}" for line in body["query"])]
     lines += body.get("by keys", ())
     for part in body["auxiliary"]:
-        lines.append(f"auxiliary relation {part['name']}: {part['rows']:,} rows in {part['files']} files")
+        files = f"{part['files']} file{'' if part['files'] == 1 else 's'}"
+        lines.append(f"auxiliary relation {part['name']}: {count(part['rows'])} in {files}")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
     for rederived in body.get("maintenance rules", ()):
@@ -227,7 +230,7 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         lines.append(f"recursion of {recursion['relation']}:")
         lines += [f"  {rule}" for rule in recursion["rules"]]
         if "strategy" in recursion:
-            lines.append(f"  what goes is worked out by {recursion['strategy']}: {recursion['reason']}")
+            lines.append(f"  deletions are derived by {recursion['strategy']}: {recursion['reason']}")
         if "remark" in recursion:
             lines.append(f"  {recursion['remark']}")
     lines += _change_lines(body["changes"])
@@ -236,7 +239,7 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
             lines.append(f"{kind} can only come from {', '.join(_from(words, name) for name, words in tables.items())}")
     for shared in body.get("in common", ()):
         lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
-        lines.append(f"  its change is worked out once for all when more than {tuning.shared_rows:,} rows change")
+        lines.append(f"  its change is derived once for all when more than {tuning.shared_rows:,} rows change")
     if "auxiliary = true" in body:
         lines.append(body["auxiliary = true"])
     lines.append(f"full recompute: {body['cost']['full']}")
@@ -258,12 +261,12 @@ def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
         cost = told["cost"]
         if cost is None:
             continue
-        sizes = [f"{span(seconds)} for {count(int(rows))}" for rows, seconds in cost["by change"].items()]
-        lines.append(f"  cost by change: about {', '.join(sizes)}; anew: about {span(cost['anew'])}")
+        sizes = [f"{span(seconds)} for {count(int(rows))}" for rows, seconds in cost["incremental"].items()]
+        lines.append(f"  cost, incremental: about {', '.join(sizes)}; full: about {span(cost['full'])}")
         if cost["refresh"] == "auto":
             turn = cost["full from"]
-            when = "follows every change" if turn is None else f"computes anew from about {count(turn)} changed on"
-            lines.append(f"  refresh = 'auto' {when}")
+            how = "is always incremental" if turn is None else f"turns to full from about {count(turn)} changed on"
+            lines.append(f"  refresh = 'auto' {how}")
         elif cost["refresh"] is not None:
             lines.append(f"  refresh = '{cost['refresh']}' decides, whatever it costs")
     return lines

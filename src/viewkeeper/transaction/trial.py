@@ -183,7 +183,7 @@ class _Trial:
         cause = _first(problem)
         hint = "write the query in another way"
         if self._runs_in_full():
-            hint = f"WITH (refresh = 'full') computes it anew at every commit, or {hint}"
+            hint = f"WITH (refresh = 'full') refreshes it in full at every commit, or {hint}"
         return NotMaintainable(
             f"{said or ', '.join(views)} cannot be maintained: {complaint_of(cause)}",
             place=place_of(said or views[0]),
