@@ -13,7 +13,7 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.maintain import planning as layout
 
-ROWS = 60_000
+ROWS = 200_000
 JOINED = "SELECT a.id, a.grp, a.x, b.y FROM a JOIN b ON a.id = b.id"
 MISSING = "SELECT b.id, b.y FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.id = b.id AND a.x > 0)"
 PER_GROUP = "SELECT grp, count(*) AS n, sum(x) AS total FROM a GROUP BY grp"
