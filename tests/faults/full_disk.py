@@ -65,6 +65,7 @@ def commit_until_snapshot(db: vk.Database) -> None:
     while db._store.state.number % 100 or db._store.state.number < 100:
         with db.transaction() as tx:
             tx.insert("small", [(1,)])
+        db._store.housekeeping.wait()  # it makes entries too
 
 
 def main(path: str, what: str) -> None:

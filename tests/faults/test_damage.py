@@ -86,6 +86,7 @@ def test_damaged_snapshots(tmp_path: Path, older: str, newest: str) -> None:
             rows += 1
             with db.transaction() as tx:
                 tx.insert("t", [(rows,)])
+        db._store.housekeeping.wait()
         expected = db._store.state.to_json()
     for number, condition in ((100, older), (200, newest)):
         snapshot = ledger_file(str(tmp_path / "lake"), number, "snapshot.json")

@@ -8,7 +8,7 @@ from viewkeeper.maintain.fixpoint import Fixpoint
 from viewkeeper.maintain.fold import Fold
 from viewkeeper.maintain.strategy import Strategy
 from viewkeeper.maintain.topk import TopK
-from viewkeeper.plan.strategies import strategy_name
+from viewkeeper.plan.strategy_names import strategy_name
 
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy for strategy in (Differentiate(), Fold(), TopK(), Fixpoint())

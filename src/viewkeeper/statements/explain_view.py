@@ -26,7 +26,7 @@ from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, full_seconds, incremental_seconds
 from viewkeeper.plan.sharing import Sharing
-from viewkeeper.plan.strategies import FIXPOINT, FOLD
+from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
 from viewkeeper.recursion.printed_rules import maintenance_rules
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Workspace
