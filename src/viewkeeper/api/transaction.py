@@ -131,11 +131,6 @@ class Transaction:
         """Commits; None if there is no net effect."""
         gathered, self._gathered = self._tx, None
         with self._db._store.engine.running():
-            try:
-                self._surviving(gathered.settle)
-            except BaseException:
-                gathered.discard()
-                raise
             self.commit_info = commit_transaction(gathered)
         return self.commit_info
 

@@ -64,15 +64,11 @@ def _full_tier(relation: Relation, tuning: Tuning) -> list[DataFile] | None:
     return next((files for _, files in sorted(tiers.items()) if len(files) >= tuning.merged_files), None)
 
 
-def compact_tiers(store: Store, names: Sequence[str]) -> None:
-    """Keeps the number of small files of the relations with these ids low; run after commits."""
-    for key in names:
-        relation = store.refresh().relations.get(key)
-        if relation is None or relation.dropped is not None:
-            continue
-        full = _full_tier(relation, store.tuning)
-        if full is not None:
-            _replace(store, relation, full)
+def compact_tier(store: Store, key: str) -> None:
+    """Merges the files of one full tier of a relation, if there is one; run after commits."""
+    relation = store.refresh().relations.get(key)
+    if relation is not None and relation.dropped is None and (full := _full_tier(relation, store.tuning)) is not None:
+        _replace(store, relation, full)
 
 
 def compact_relation(store: Store, relation: Relation) -> Compacted | None:

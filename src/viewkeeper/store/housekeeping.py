@@ -47,11 +47,11 @@ class Housekeeping:
             return key
 
     def _work(self) -> None:
-        from viewkeeper.store.compaction import compact_tiers
+        from viewkeeper.store.compaction import compact_tier
 
         while (key := self._next()) is not None:
             try:
-                compact_tiers(self._store, [key])
+                compact_tier(self._store, key)
             except ViewkeeperError:
                 continue  # nothing is lost: the commits stand, and the next one of this relation tries again
             finally:
