@@ -267,7 +267,7 @@ hint: leave one of them out""",
     ),
     (
         "CREATE OR REPLACE TABLE t (a INT)",
-        """only views can be replaced
+        """only views and rules can be replaced
 at line 1, column 19:
   CREATE OR REPLACE TABLE t (a INT)
                     ^^^^^

@@ -17,6 +17,7 @@ from viewkeeper.advice.advice import Analysis, analyse
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import parse_type
+from viewkeeper.api.rule_actions import RuleActions, RuleFunction, rule_statement
 from viewkeeper.api.table import Table
 from viewkeeper.api.transaction import Transaction
 from viewkeeper.api.view import View
@@ -48,6 +49,7 @@ from viewkeeper.query.verification import Certificate
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.asking import explain_view_named, found_relation, verify_views
 from viewkeeper.statements.define_datalog import run_program
+from viewkeeper.statements.define_rules import create_rule
 from viewkeeper.statements.dispatch import run
 from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.compaction import Compacted, compact_relation
@@ -127,6 +129,7 @@ class Database:
         self._open: Store | None = store
         self._local = threading.local()
         self._hooks: list[CommitHook] = []  # what reacts to commits
+        self._actions = RuleActions(self)
         if not store.engine.is_local and not store.lease.refused:
             self._probe(store)
 
@@ -222,7 +225,7 @@ class Database:
         A question without variables has one row: whether it holds.
         """
         relations = self._store.refresh().alive()
-        schemas = {relation.name: relation.schema for relation in relations if not isinstance(relation, rel.Auxiliary)}
+        schemas = {relation.name: relation.schema for relation in relations if not relation.is_hidden}
         return self.sql(question(text, schemas, self._store.known_functions()))
 
     def script(self, text: str) -> Iterator[Result]:
@@ -346,6 +349,36 @@ class Database:
             )
         self._store.engine.declare(name, function, kind)
 
+    def rule(
+        self,
+        on: str,
+        when: str = "inserted",
+        *,
+        name: str | None = None,
+        nervous: bool = False,
+        coupling: str = "deferred",
+        priority: int = 0,
+        condition: str | None = None,
+        each_row: bool = False,
+    ) -> Callable[[RuleFunction], RuleFunction]:
+        """Makes a function the action of a rule: `@db.rule(on="low_stock", when="inserted")`, `def f(change, tx)`.
+
+        `on` is a relation or a query in brackets; `when` names events, joined by "or". The rule has the function's name
+        unless one is given. Where the database has the same rule already, the function is registered as its action;
+        every process whose changes may fire the rule has to do that.
+        """
+
+        def made(function: RuleFunction) -> RuleFunction:
+            called = name or function.__name__
+            statement = rule_statement(called, on, when, nervous, coupling, priority, condition, each_row)
+            there = next((r for r in self._store.refresh().rules.values() if r.name.lower() == called.lower()), None)
+            if there is None or there.text != statement.text:
+                self._alone(lambda tx: tx.change(lambda inside: create_rule(inside, statement, self._actions)))
+            self._actions.register(called, function)
+            return function
+
+        return made
+
     def _declare_by_place(self, function: Function) -> None:
         """Enters a function in the ledger, and has it here."""
         load_function(function.target)
@@ -450,6 +483,13 @@ class _Session:
     def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
         """What would become of the views that an action defines."""
         return self._db._tried(action)
+
+    def check(self) -> Result:
+        """Runs deferred rules and assertions in the transaction of this thread."""
+        current = self._db._current()
+        if current is not None:
+            current.check()
+        return Result()
 
     def control(self, word: str, place: Place) -> Result:
         """Begins, commits or rolls back the transaction of this thread."""

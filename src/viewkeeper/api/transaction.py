@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from viewkeeper.catalog.active_rules import IMMEDIATE
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.errors import Place, SqlError, TypeMismatch
 from viewkeeper.maintain.redefining import told
-from viewkeeper.query.preview import preview
+from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
+from viewkeeper.rules.processing import RuleProcessing
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_functions import declare_function
@@ -20,7 +22,8 @@ from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.store import Store
 from viewkeeper.transaction import loading
 from viewkeeper.transaction import row_changes as rowwise
-from viewkeeper.transaction.change import Change, Commit
+from viewkeeper.transaction.change import Commit
+from viewkeeper.transaction.commit import check_now
 from viewkeeper.transaction.commit import commit as commit_transaction
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -36,7 +39,8 @@ class Transaction:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._gathered: OpenTransaction | None = OpenTransaction(db._store)
-        self._gathered.hooks = tuple(db._hooks)
+        self._rules = RuleProcessing(db._actions)
+        self._gathered.hooks = (*db._hooks, self._rules) if self._gathered.state.rules else tuple(db._hooks)
         self.commit_info: Commit | None = None
 
     @property
@@ -72,7 +76,7 @@ class Transaction:
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
         """A step of the transaction that changes or defines something; `action` gives the number of rows."""
-        return Result(count=self._surviving(lambda: action(self._tx)))
+        return Result(count=self._step(lambda: action(self._tx)))
 
     def declare_function(self, function: Function) -> bool:
         """Declares a function by its place as part of the transaction; other views can use it when it commits."""
@@ -86,27 +90,37 @@ class Transaction:
         """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""
         return self._db._store.engine.surviving(action)
 
+    def _step(self, action: Callable[[], T]) -> T:
+        """A step that changes something, and what immediate rules make of it; it fails as a whole."""
+        tx = self._tx
+        if not any(rule.coupling == IMMEDIATE for rule in tx.state.rules.values()):
+            return self._surviving(action)
+        with tx.defining():
+            done = self._surviving(action)
+            self._rules.after_statement(tx)
+        return done
+
     def insert(self, table: str, rows: Any) -> int:
         """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
         kept = _kept(rows)
-        return self._surviving(lambda: rowwise.insert_rows(self._tx, self._tx.table(table), kept))
+        return self._step(lambda: rowwise.insert_rows(self._tx, self._tx.table(table), kept))
 
     def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
         """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
         _check_missing(missing)
         kept = _kept(rows)
-        return self._surviving(lambda: rowwise.delete_rows(self._tx, self._tx.table(table), kept, missing))
+        return self._step(lambda: rowwise.delete_rows(self._tx, self._tx.table(table), kept, missing))
 
     def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
         """Deletes the rows with these primary keys."""
         _check_missing(missing)
         kept = _kept(keys)
-        return self._surviving(lambda: rowwise.delete_by_key(self._tx, self._tx.table(table), kept, missing))
+        return self._step(lambda: rowwise.delete_by_key(self._tx, self._tx.table(table), kept, missing))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Inserts rows, replacing those with the same primary key."""
         kept = _kept(rows)
-        return self._surviving(lambda: rowwise.upsert(self._tx, self._tx.table(table), kept))
+        return self._step(lambda: rowwise.upsert(self._tx, self._tx.table(table), kept))
 
     def load(
         self,
@@ -121,11 +135,21 @@ class Transaction:
         tx, source, settings = self._tx, os.fspath(path), dict(options or {})
         if create and tx.find(table) is None:
             tx.create(table, self._surviving(lambda: loading.schema_of_file(tx, source, format, settings)))
-        return self._surviving(lambda: loading.load_file(tx, tx.table(table), source, format, settings))
+        return self._step(lambda: loading.load_file(tx, tx.table(table), source, format, settings))
 
-    def preview(self) -> dict[str, Change]:
-        """The net change of every affected table and view, virtual ones included, with nothing written."""
-        return self._surviving(lambda: preview(self._tx))
+    def check(self) -> None:
+        """An assertion point: runs deferred rules and assertions now, instead of at the commit alone."""
+        tx = self._tx
+        with self._db._store.engine.running(), tx.defining():
+            self._rules.check(tx)
+            check_now(tx)
+
+    def preview(self) -> Preview:
+        """The net change of every affected table and view, virtual ones included, with nothing written.
+
+        Its `rules` are those that would fire, its `assertions` what would be violated.
+        """
+        return self._surviving(lambda: preview(self._tx, self._rules.dry()))
 
     def commit(self) -> Commit | None:
         """Commits; None if there is no net effect."""
@@ -139,6 +163,35 @@ class Transaction:
         gathered, self._gathered = self._gathered, None
         if gathered is not None:
             gathered.discard()
+
+
+class ActionTransaction(Transaction):
+    """A transaction as the action of a rule sees it: it changes tables, and whose rule it is commits."""
+
+    def __init__(self, db: Database, tx: OpenTransaction) -> None:
+        self._db = db
+        self._gathered = tx
+        self.commit_info = None
+
+    def _step(self, action: Callable[[], T]) -> T:
+        """A step of the action; immediate rules look at it when the action is over."""
+        return self._surviving(action)
+
+    def check(self) -> None:
+        """Refuses: rules are being processed."""
+        raise SqlError("CHECK cannot stand in the action of a rule", hint="leave it out")
+
+    def preview(self) -> Preview:
+        """Refuses: rules are being processed."""
+        raise SqlError("an action cannot preview its transaction", hint="look at change.inserted and change.deleted")
+
+    def commit(self) -> Commit | None:
+        """Refuses: the transaction commits when its rules have been processed."""
+        raise SqlError("the action of a rule cannot commit", hint="return from the function")
+
+    def rollback(self) -> None:
+        """Refuses: an action that must not go on raises an exception."""
+        raise SqlError("the action of a rule cannot roll back", hint="raise an exception: nothing will be changed")
 
 
 class _Session:
@@ -162,6 +215,11 @@ class _Session:
     def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
         """What would become of the views that an action defines, by what is committed."""
         return self._transaction._db._tried(action)
+
+    def check(self) -> Result:
+        """Runs deferred rules and assertions."""
+        self._transaction.check()
+        return Result()
 
     def control(self, word: str, place: Place) -> Result:
         """Refuses BEGIN, COMMIT and ROLLBACK."""

@@ -10,7 +10,7 @@ from typing import Any
 from viewkeeper.algebra.nodes import Node
 from viewkeeper.algebra.serial import from_json
 
-VIEW, MATERIALIZED, AUXILIARY = "view", "materialized", "auxiliary"
+VIEW, MATERIALIZED, AUXILIARY, ASSERTION = "view", "materialized", "auxiliary", "assertion"
 """The kinds of relations with a definition, as the ledger names them; `catalog.relations` has a class for each."""
 
 
@@ -23,7 +23,7 @@ class Definition:
     seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch up to which a view
     that is refreshed on demand is true, 0 for every other. `sql` is text of the `language`: a query, or Datalog rules.
     `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
-    like one that is refreshed on demand.
+    like one that is refreshed on demand. `violation` says what rows of an assertion lead to: "abort" or "warn".
     """
 
     kind: str
@@ -42,6 +42,7 @@ class Definition:
     auxiliary: bool | None = None
     language: str = "sql"
     suspended: int = 0
+    violation: str = ""
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -56,7 +57,7 @@ class Definition:
     @property
     def is_stored(self) -> bool:
         """Whether the rows are stored; those of a virtual view are not."""
-        return self.kind != VIEW
+        return self.kind not in (VIEW, ASSERTION)
 
     @property
     def is_demand(self) -> bool:
@@ -93,6 +94,7 @@ class Definition:
             "auxiliary": self.auxiliary,
             "language": self.language,
             **({"suspended": self.suspended} if self.suspended else {}),
+            **({"violation": self.violation} if self.violation else {}),
         }
 
     @staticmethod
@@ -115,4 +117,5 @@ class Definition:
             body["auxiliary"],
             body.get("language", "sql"),
             body.get("suspended", 0),
+            body.get("violation", ""),
         )

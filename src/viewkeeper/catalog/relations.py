@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from viewkeeper.algebra.schema import Schema
+from viewkeeper.algebra.schema import Schema, is_reserved
 from viewkeeper.catalog.data_files import DataFile
-from viewkeeper.catalog.definition import AUXILIARY, MATERIALIZED, VIEW, Definition
+from viewkeeper.catalog.definition import ASSERTION, AUXILIARY, MATERIALIZED, VIEW, Definition
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,15 @@ class Relation:
     oldest: int = 0
 
     kind: ClassVar[str]
-    """'table', 'view', 'materialized' or 'auxiliary'."""
+    """'table', 'view', 'assertion', 'materialized' or 'auxiliary'."""
 
     kind_words: ClassVar[str]
     """The kind as people say it, and in capitals as SQL does: 'table', 'view', 'materialized view'."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether users do not see it: it serves a view or an active rule."""
+        return is_reserved(self.name)
 
     def lives_at(self, epoch: int) -> bool:
         """Whether the relation is there at an epoch."""
@@ -111,6 +116,14 @@ class VirtualView(Derived):
 
 
 @dataclass(frozen=True)
+class AssertionView(VirtualView):
+    """An assertion: a virtual view of the rows that violate it."""
+
+    kind: ClassVar[str] = ASSERTION
+    kind_words: ClassVar[str] = "assertion"
+
+
+@dataclass(frozen=True)
 class MaterializedView(Derived):
     """A view whose rows are stored, and maintained."""
 
@@ -126,7 +139,9 @@ class Auxiliary(Derived):
     kind_words: ClassVar[str] = "auxiliary relation"
 
 
-_DERIVED: dict[str, type[Derived]] = {each.kind: each for each in (VirtualView, MaterializedView, Auxiliary)}
+_DERIVED: dict[str, type[Derived]] = {
+    each.kind: each for each in (VirtualView, AssertionView, MaterializedView, Auxiliary)
+}
 
 
 def kind_of(definition: Definition | None) -> type[Relation]:

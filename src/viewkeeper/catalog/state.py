@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.active_rules import ActiveRule, Waiting, rules_after, waiting_after
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import Function, applied
 from viewkeeper.catalog.definition import Definition
@@ -53,6 +54,8 @@ class State:
     link: str = ""
     chained: bool = False
     functions: Mapping[str, Function] = field(default_factory=dict)
+    rules: Mapping[str, ActiveRule] = field(default_factory=dict)
+    waiting: tuple[Waiting, ...] = ()
 
     def find(self, name: str, epoch: int | None = None) -> Relation | None:
         """The relation of a name (without regard to case) at an epoch, the newest if none is given.
@@ -137,10 +140,12 @@ class State:
         return max((epoch for epoch, at in self.marks if at <= time), default=0)
 
     def _waiting(self) -> Iterator[int]:
-        """The epochs at which views that are refreshed on demand were last true."""
+        """The epochs from which changes are still to be read: by views on demand, and by firings of detached rules."""
         for relation in self.alive():
             if isinstance(relation, Derived) and relation.definition.is_demand:
                 yield relation.definition.refreshed
+        for firing in self.waiting:
+            yield firing.epoch - 1
 
     def time_of(self, epoch: int) -> float:
         """When an epoch was committed, or a little earlier: commit times are remembered now and then."""
@@ -152,7 +157,7 @@ class State:
 
     def names(self) -> list[str]:
         """The names of the relations there are now, without auxiliary ones."""
-        return sorted(relation.name for relation in self.alive() if not isinstance(relation, Auxiliary))
+        return sorted(relation.name for relation in self.alive() if not relation.is_hidden)
 
     def dependents(self, key: str) -> list[Derived]:
         """The relations there are now whose definition reads or keeps the one with this id."""
@@ -206,9 +211,15 @@ class State:
         keeps = [self.keep, *self._own_keeps()]
         if not marks or entry["at"] - marks[-1][1] >= min(MARK_SECONDS, min(keeps) / 100):
             marks = (*marks, (epoch, entry["at"]))
-        functions = applied(self.functions, entry.get("functions", {}))
         return replace(
-            self, epoch=epoch, relations=relations, marks=marks, committed_at=entry["at"], functions=functions
+            self,
+            epoch=epoch,
+            relations=relations,
+            marks=marks,
+            committed_at=entry["at"],
+            functions=applied(self.functions, entry.get("functions", {})),
+            rules=rules_after(self.rules, entry.get("rules", {})),
+            waiting=waiting_after(self.waiting, entry.get("waiting", ())),
         )
 
     def _apply_maintenance(self, entry: dict[str, Any]) -> State:
@@ -231,6 +242,7 @@ class State:
             oldest=max(self.oldest, entry.get("oldest", 0)),
             removed=tuple(item for item in removed if item[0] not in swept),
             revoked=self.revoked | frozenset(entry.get("revoked", ())),
+            waiting=waiting_after(self.waiting, entry.get("waiting", ())),
         )
         first = state._first_readable
         for key, relation in relations.items():
@@ -267,6 +279,8 @@ class State:
             "committed_at": self.committed_at,
             "link": self.link,
             "functions": {key: function.to_json() for key, function in self.functions.items()},
+            "rules": {key: rule.to_json() for key, rule in self.rules.items()},
+            "waiting": [firing.to_json() for firing in self.waiting],
         }
 
     @staticmethod
@@ -286,4 +300,6 @@ class State:
             body["committed_at"],
             body.get("link", ""),
             functions=applied({}, body.get("functions", {})),
+            rules=rules_after({}, body.get("rules", {})),
+            waiting=waiting_after((), body.get("waiting", ())),
         )

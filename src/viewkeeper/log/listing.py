@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewkeeper.algebra.schema import is_reserved
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.declared_functions import users_of
-from viewkeeper.catalog.definition import AUXILIARY
-from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table
+from viewkeeper.catalog.relations import Derived, Relation, Table
 from viewkeeper.catalog.state import State
 from viewkeeper.log.ledger import Ledger
 
@@ -21,7 +21,7 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
 
     Auxiliary relations are listed if asked for.
     """
-    listed = [relation for relation in state.alive() if hidden or not isinstance(relation, Auxiliary)]
+    listed = [relation for relation in state.alive() if hidden or not relation.is_hidden]
     return [
         {
             "name": relation.name,
@@ -115,14 +115,14 @@ def describe(relation: Relation) -> pa.Table:
 def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict[str, Any]]:
     """The commits, newest first."""
     names = {relation.id: relation.name for relation in state.relations.values()}
-    hidden = {relation.id for relation in state.relations.values() if isinstance(relation, Auxiliary)}
+    hidden = {relation.id for relation in state.relations.values() if relation.is_hidden}
     found: list[dict[str, Any]] = []
     for entry in ledger.entries(state.number):
         if limit is not None and len(found) >= limit:
             break
         for body in entry.get("created", ()):
             names.setdefault(body["id"], body["name"])
-            if body.get("definition", {}).get("kind") == AUXILIARY:
+            if is_reserved(body["name"]):
                 hidden.add(body["id"])
         if entry["kind"] == "commit":
             found.append(_history_row(entry, names, hidden))

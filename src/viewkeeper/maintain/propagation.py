@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.catalog.graph import maintaining
+from viewkeeper.catalog.graph import depending, maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, SessionLost, StatementTimeout, StorageError
@@ -98,8 +98,11 @@ def late(tx: Situation, at: float) -> set[str]:
     return found
 
 
-def propagate(tx: Situation) -> list[Maintained]:
-    """Works out the change of every view the transaction reaches, and joins it to the transaction."""
+def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Maintained]:
+    """Works out the change of every view the transaction reaches, and joins it to the transaction.
+
+    If some are `wanted`, only of these and of what they read.
+    """
     tx.drop_derived()
     tx.settle()
     changed = tx.changed
@@ -107,6 +110,9 @@ def propagate(tx: Situation) -> list[Maintained]:
         tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
     order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing, *tx.redefined})
+    if wanted is not None:
+        needed = {*wanted, *depending(tx.alive()).all_read(wanted)}
+        order = [left for level in order if (left := [relation for relation in level if relation.id in needed])]
     total, reached = sum(len(level) for level in order), 0
     kept = [(relation, maintained_node(relation)) for level in order for relation in level]
     together = _Together(

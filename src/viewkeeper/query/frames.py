@@ -17,14 +17,14 @@ from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.query.select import TablesAt, TablesIn, selected_frame
 from viewkeeper.query.virtual_views import stale, virtual_frame, virtual_frame_in
-from viewkeeper.sql.dialect import render
+from viewkeeper.sql.dialect import OLD_STATE, render
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.select_statements import has_subquery, says_the_same
 from viewkeeper.sql.table_references import Reference, find_references
 from viewkeeper.sql.tokens import escape_quotes
 from viewkeeper.store.scans import Scan, Source, pick, plain_frame
 from viewkeeper.store.store import Store
-from viewkeeper.transaction.open_transaction import OpenTransaction
+from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 TARGET = "_vk_target"
 """The name of a changing statement's table in its query, where it stands with its weights."""
@@ -41,8 +41,8 @@ def query_frame(store: Store, query: QueryText, resolve: Resolve, given: Mapping
     references = find_references(tree)
     for number, reference in enumerate(references):
         name = f"_vk_{number}"
-        if given is not None and reference.name in given:
-            frames[name] = given[reference.name]
+        if given is not None and reference.name.lower() in given:
+            frames[name] = given[reference.name.lower()]
             continue
         found = resolve(reference.name, query.place(reference.start, reference.end))
         if isinstance(found, Scan):
@@ -69,7 +69,8 @@ def _spliced(text: str, references: list[Reference]) -> str:
     position = 0
     for number, reference in enumerate(references):
         parts.append(_braces(text[position : reference.start]))
-        alias = "" if reference.table.alias else f" AS {quote(reference.name)}"
+        implied = reference.table.meta.get("implied", reference.name)
+        alias = "" if reference.table.alias and "implied" not in reference.table.meta else f" AS {quote(implied)}"
         parts.append(f"{{_vk_{number}}}{alias}")
         position = reference.end
     return "".join([*parts, _braces(text[position:])])
@@ -125,13 +126,15 @@ def select_frame(tx: OpenTransaction, query: QueryText, given: dict[str, Frame] 
     """The frame of a query inside the transaction. One of a changing statement, over the frames it is given, goes
     through the algebra for its subqueries, and for operators that engines take in different ways."""
 
+    names = {**tx.given, **(given or {})}
+
     def written() -> Frame:
-        return query_frame(tx.store, query, lambda name, place: read_in(tx, name, place), given)
+        return query_frame(tx.store, query, lambda name, place: read_in(tx, name, place), names)
 
     simple = given is not None and not has_subquery(query.tree)
     if simple and says_the_same(query.tree, coerces=EngineTyper(tx.store.engine).coerces):
         return written()
-    return selected_frame(tx.store, query, TablesIn(tx, given or {}), written)
+    return selected_frame(tx.store, query, TablesIn(tx, names), written)
 
 
 def select_frame_at(store: Store, state: State, epoch: int, query: QueryText) -> Frame:
@@ -146,6 +149,10 @@ def select_frame_at(store: Store, state: State, epoch: int, query: QueryText) ->
 
 def read_in(tx: OpenTransaction, name: str, place: Place | None) -> Scan | Frame:
     """A relation as a transaction sees it: what to read of a stored one, the rows of a virtual view."""
+    if name.endswith(OLD_STATE):
+        tables = TablesAt(tx.store, tx.state, tx.state.epoch)
+        tx.reads.append(Read(tables.relation(name.removesuffix(OLD_STATE), place).id))
+        return read_at(tables, name.removesuffix(OLD_STATE), place)
     relation = tx.relation(name, place)
     if isinstance(relation, VirtualView) or (isinstance(relation, Derived) and relation.id in stale(tx)):
         return virtual_frame_in(tx, relation)

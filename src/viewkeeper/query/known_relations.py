@@ -7,7 +7,7 @@ from dataclasses import replace
 from viewkeeper.advice.named_relations import Kept, Known, Unkept
 from viewkeeper.algebra.schema import Key
 from viewkeeper.analysis.dependencies import keys_of
-from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView
+from viewkeeper.catalog.relations import Derived, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.maintain.declared_keys import declared_keys
 from viewkeeper.query.programs import DATALOG
@@ -19,7 +19,7 @@ def known_relations(state: State) -> Known:
 
     declared = declared_keys(state.relations.get)
     for relation in state.alive():
-        if isinstance(relation, Auxiliary):
+        if relation.is_hidden:
             continue
         if not isinstance(relation, Derived):
             known.add(Kept(relation.name, relation.schema, is_view=False))

@@ -3,24 +3,63 @@
 from __future__ import annotations
 
 from viewkeeper.catalog.relations import VirtualView
+from viewkeeper.errors import AssertionViolated
 from viewkeeper.maintain.propagation import propagate
+from viewkeeper.rules.processing import RuleProcessing
+from viewkeeper.transaction.assertions import check_assertions, declared_assertions
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
-def preview(tx: OpenTransaction) -> dict[str, Change]:
-    """The net change of every table and view that the transaction reaches, virtual ones included."""
-    before = set(tx.watched)
-    tx.watched |= {r.id for r in tx.alive() if isinstance(r, VirtualView) and r.id not in tx.created}
-    try:
-        propagate(tx)
-        found = tx.changes()
-        for change in found.values():
-            _ = change.rows  # fetched now: the files of a preview do not stay
-        for key, rows in tx.seen.items():
-            relation = tx.by_id(key)
-            found[relation.name] = Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]
-    finally:
-        tx.watched = before
-        tx.drop_derived()
+class Preview(dict[str, Change]):
+    """The net change of every relation that would change, by name.
+
+    `rules` are the names of the rules that would fire, in their order; `assertions` says what would be violated.
+    """
+
+    rules: list[str]
+    assertions: list[str]
+
+
+def preview(tx: OpenTransaction, rules: RuleProcessing) -> Preview:
+    """The net change of every table and view that the transaction reaches, virtual ones included.
+
+    Rules are processed as a commit would, but for functions of the user's, which are not called. All of it is taken
+    back.
+    """
+    watched, fired, waiting = set(tx.watched), list(tx.fired), list(tx.waiting)
+    found = Preview()
+    with tx.taken_back():
+        tx.watched |= {r.id for r in tx.alive() if isinstance(r, VirtualView) and r.id not in tx.created}
+        try:
+            rules.begin(tx)
+            propagate(tx)
+            while rules.before_writing(tx):
+                propagate(tx)
+            found.update(tx.changes())
+            for change in found.values():
+                _ = change.rows  # fetched now: the files of a preview do not stay
+            for key, rows in tx.seen.items():
+                relation = tx.by_id(key)
+                if not relation.is_hidden:
+                    found[relation.name] = Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]
+            found.rules = [each["name"] for each in tx.fired[len(fired) :]]
+            found.rules += [tx.state.rules[each["rule"]].name for each in tx.waiting if each.get("epoch") == 0]
+            found.assertions = _violations(tx)
+        finally:
+            tx.watched, tx.fired, tx.waiting = watched, fired, waiting
+            tx.warnings.clear()
+            tx.drop_derived()
+    return found
+
+
+def _violations(tx: OpenTransaction) -> list[str]:
+    """What is said of each assertion that would be violated."""
+    found: list[str] = []
+    for assertion in declared_assertions(tx):
+        try:
+            check_assertions(tx, [assertion])
+            found += tx.warnings
+        except AssertionViolated as problem:
+            found.append(f"{problem.message} {problem.detail}")
     return found

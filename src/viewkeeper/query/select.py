@@ -37,6 +37,7 @@ from viewkeeper.errors import (
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.query.virtual_views import seen_query, virtual_query
 from viewkeeper.recursion.pushed_constants import with_constants
+from viewkeeper.sql.dialect import OLD_STATE
 from viewkeeper.sql.query import Query, Stored, Virtual
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.select_statements import PLAIN, Selected, is_plain, says_the_same, select
@@ -65,14 +66,24 @@ class TablesIn:
     given: Mapping[str, Frame]
 
     def find(self, name: str, place: Place) -> Stored | Virtual:
-        """The relation of a name."""
-        if name in self.given:
-            columns = self.tx.store.engine.columns(self.given[name])
-            return Stored(name, name, Schema(tuple(Column(column, parse_type(kind)) for column, kind in columns)))
+        """The relation of a name; what is given hides a relation of the same name."""
+        if name.lower() in self.given:
+            columns = self.tx.store.engine.columns(self.given[name.lower()])
+            schema = Schema(tuple(Column(column, parse_type(kind)) for column, kind in columns))
+            return Stored(name.lower(), name, schema)
+        if name.endswith(OLD_STATE):
+            return self._before(name.removesuffix(OLD_STATE), place)
         relation = self.tx.relation(name, place)
         if isinstance(relation, VirtualView):
             return Virtual(relation.name, virtual_query(relation))
         return Stored(relation.id, relation.name, relation.schema)
+
+    def _before(self, name: str, place: Place) -> Stored | Virtual:
+        """A relation as it was before the transaction."""
+        found = TablesAt(self.tx.store, self.tx.state, self.tx.state.epoch).find(name, place)
+        if isinstance(found, Virtual):
+            return Virtual(found.name, replace(found.query, node=_marked_old(found.query.node)))
+        return replace(found, id=f"{found.id}{OLD_STATE}")
 
     def seen(self, query: Query) -> Query:
         """The query over what is stored: materialized views that are behind are computed."""
@@ -81,6 +92,15 @@ class TablesIn:
     def reader(self) -> Reader:
         """Reads what the transaction sees."""
         return _Given(StateReader.of(self.tx), self.given)
+
+
+def _marked_old(node: n.Node) -> n.Node:
+    """An expression over the relations as they were before the transaction."""
+
+    def turn(part: n.Node) -> n.Node:
+        return replace(part, relation=f"{part.relation}{OLD_STATE}") if isinstance(part, n.Scan) else part
+
+    return n.transform(node, turn)
 
 
 @dataclass(frozen=True)
@@ -96,7 +116,9 @@ class _Given:
         return self.stored.queries
 
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
-        """The rows of a relation or of a given frame."""
+        """The rows of a relation, also as it was before the transaction, or of a given frame."""
+        if scan.relation.endswith(OLD_STATE):
+            return self.stored.scan(replace(scan, relation=scan.relation.removesuffix(OLD_STATE), state=n.OLD), binding)
         if scan.relation not in self.given:
             return self.stored.scan(scan, binding)
         pairs = zip(scan.stored_names, scan.outputs, strict=True)
@@ -105,7 +127,9 @@ class _Given:
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored; none of what is given."""
-        return 0 if scan.relation in self.given else self.stored.size(scan)
+        if scan.relation in self.given:
+            return 0
+        return self.stored.size(replace(scan, relation=scan.relation.removesuffix(OLD_STATE)))
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """The same rows computed once."""

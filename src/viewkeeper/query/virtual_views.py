@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers, column
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived, MaterializedView, VirtualView, as_derived
 from viewkeeper.catalog.state import State
@@ -13,9 +12,11 @@ from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.log.open_log import Held
+from viewkeeper.maintain.expanding import expanded
 from viewkeeper.maintain.net_changes import net_change, net_difference
 from viewkeeper.maintain.propagation import affected
 from viewkeeper.maintain.state_reader import StateReader
+from viewkeeper.sql.dialect import OLD_STATE
 from viewkeeper.sql.query import Query
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Change
@@ -57,28 +58,14 @@ def virtual_frame_in(tx: OpenTransaction, relation: Derived) -> Frame:
 
 def seen_query(tx: OpenTransaction, query: Query) -> Query:
     """A query with what a transaction would read for it; remembered, because a conflict would make it wrong."""
-    query = Query(_as_seen(query.node, tx, stale(tx), Numbers(n.highest(query.node) + 1)), query.names)
+    behind = stale(tx)
+    node = expanded(query.node, lambda key: as_derived(tx.by_id(key)) if key in behind else None)
+    query = Query(node, query.names)
     for scan in n.scans(query.node):
-        if scan.relation in tx.state.relations:
-            tx.reads.append(Read(scan.relation))
+        key = scan.relation.removesuffix(OLD_STATE)
+        if key in tx.state.relations:
+            tx.reads.append(Read(key))
     return query
-
-
-def _as_seen(node: n.Node, tx: OpenTransaction, behind: set[str], numbers: Numbers) -> n.Node:
-    """The expression with materialized views that are behind replaced by their queries."""
-
-    def turn(part: n.Node) -> n.Node:
-        if not isinstance(part, n.Scan) or part.relation not in behind:
-            return part
-        query = virtual_query(as_derived(tx.by_id(part.relation)))
-        inside, _ = n.fresh(query.node, numbers)
-        by_name = dict(zip([name.lower() for name in query.names], inside.outputs, strict=True))
-        columns = tuple(
-            (a, column(by_name[name.lower()])) for a, name in zip(part.outputs, part.stored_names, strict=True)
-        )
-        return n.Project(_as_seen(inside, tx, behind, numbers), columns)
-
-    return n.transform(node, turn)
 
 
 def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:

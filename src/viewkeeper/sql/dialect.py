@@ -43,6 +43,9 @@ COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 
+OLD_STATE = "@old"
+"""What the name of a table ends with that is read AS OF OLD: as it was before the transaction."""
+
 _LITERAL = "literal"
 _SOURCE = "source"
 
@@ -179,6 +182,27 @@ class _Parser(SparkParser):
             if order.index(one) > order.index(other):
                 self.raise_error(f"The clause {_CLAUSES[other]} cannot follow {_CLAUSES[one]}")
         return made
+
+    def _parse_version(self) -> exp.Version | None:
+        if self._match_text_seq("AS", "OF", "OLD"):
+            version = exp.Version(this="OLD", kind="AS OF")
+            version.meta["end"] = self._prev.end
+            return version
+        return super()._parse_version()
+
+    def _parse_table(self, *arguments: Any, **options: Any) -> exp.Expr | None:
+        """A table; `t AS OF OLD` is one named `t@old`, known as t."""
+        table = super()._parse_table(*arguments, **options)
+        version = table.args.get("version") if isinstance(table, exp.Table) else None
+        if isinstance(table, exp.Table) and version is not None and version.name == "OLD":
+            called = table.this.copy()
+            table.set("version", None)
+            table.this.set("this", f"{table.name}{OLD_STATE}")
+            table.this.meta["end"] = version.meta["end"]
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=called))
+                table.meta["implied"] = called.name  # an alias that does not stand in the text
+        return table
 
     # Operators, from those that bind least to those that bind most.
 

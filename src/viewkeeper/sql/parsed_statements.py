@@ -23,6 +23,29 @@ from viewkeeper.sql.change_statements import (
 )
 from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.function_statements import DropFunction, read_drop_function
+from viewkeeper.sql.rule_statements import (
+    Activate,
+    AlterAssertion,
+    AlterRule,
+    Check,
+    CreateAssertion,
+    CreateRule,
+    DropAssertion,
+    DropRule,
+    ExplainedRule,
+    PythonAction,
+    RetryRule,
+    Webhook,
+    read_activate,
+    read_alter_assertion,
+    read_alter_rule,
+    read_check,
+    read_create_assertion,
+    read_create_rule,
+    read_drop_assertion,
+    read_drop_rule,
+    read_retry,
+)
 from viewkeeper.sql.set_statements import Set, read_set
 from viewkeeper.sql.table_statements import CreateTable, DropTable, read_create_table, read_drop_table
 from viewkeeper.sql.tokens import Cursor, Statement
@@ -43,22 +66,33 @@ from viewkeeper.sql.view_statements import (
 )
 
 __all__ = [
+    "Activate",
+    "AlterAssertion",
+    "AlterRule",
     "AlterView",
     "Analyze",
+    "Check",
     "Control",
+    "CreateAssertion",
+    "CreateRule",
     "CreateTable",
     "CreateView",
     "Delete",
     "Describe",
+    "DropAssertion",
     "DropFunction",
+    "DropRule",
     "DropTable",
     "DropView",
     "Explain",
+    "ExplainedRule",
     "Insert",
     "Merge",
     "MergeClause",
     "Parsed",
+    "PythonAction",
     "Refresh",
+    "RetryRule",
     "Select",
     "Set",
     "Show",
@@ -67,6 +101,7 @@ __all__ = [
     "Update",
     "Verify",
     "ViewOptions",
+    "Webhook",
     "parse",
 ]
 
@@ -80,7 +115,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW TABLES | VIEWS | FUNCTIONS | COMMITS."""
+    """SHOW TABLES | VIEWS | FUNCTIONS | COMMITS | RULES | RULE FIRINGS | ASSERTIONS."""
 
     what: str
 
@@ -105,9 +140,9 @@ Explained: TypeAlias = Select | Insert | Update | Delete | Merge | AlterView | C
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN VIEW name | query | change | another definition: the name of a view, or a statement."""
+    """EXPLAIN VIEW name | RULE name | statement. A plain name is that of a view or an assertion."""
 
-    what: Name | Explained
+    what: Name | ExplainedRule | Explained
 
 
 @dataclass(frozen=True)
@@ -125,6 +160,15 @@ Parsed: TypeAlias = (
     | SuspendView
     | DropView
     | DropFunction
+    | CreateRule
+    | DropRule
+    | AlterRule
+    | Activate
+    | RetryRule
+    | Check
+    | CreateAssertion
+    | AlterAssertion
+    | DropAssertion
     | Refresh
     | Explain
     | Analyze
@@ -170,8 +214,11 @@ def _control(cursor: Cursor) -> Control:
 def _show(cursor: Cursor) -> Show:
     cursor.expect("SHOW")
     what = cursor.word()
-    if what not in ("TABLES", "VIEWS", "FUNCTIONS", "COMMITS"):
-        hint = "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS or SHOW COMMITS"
+    if cursor.accept("RULE", "FIRINGS"):
+        cursor.finish()
+        return Show("RULE FIRINGS")
+    if what not in ("TABLES", "VIEWS", "FUNCTIONS", "COMMITS", "RULES", "ASSERTIONS"):
+        hint = "use SHOW TABLES, VIEWS, FUNCTIONS, COMMITS, RULES, RULE FIRINGS or ASSERTIONS"
         raise cursor.error("SHOW does not know this", hint=hint)
     cursor.index += 1
     cursor.finish()
@@ -210,7 +257,11 @@ def _select(cursor: Cursor) -> Select:
 
 def _explain(cursor: Cursor) -> Explain:
     cursor.expect("EXPLAIN")
-    if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW"):
+    if cursor.accept("RULE"):
+        rule = cursor.name("the name of a rule")
+        cursor.finish()
+        return Explain(ExplainedRule(rule))
+    if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept("VIEW") or cursor.accept("ASSERTION"):
         name = cursor.name("a view name")
         cursor.finish()
         return Explain(name)
@@ -222,16 +273,17 @@ def _explain(cursor: Cursor) -> Explain:
         )
     start = cursor.index
     statement = reader(cursor)
-    if isinstance(statement, CreateTable):
-        cursor.index = start
-        raise cursor.error("EXPLAIN CREATE TABLE has nothing to say", hint="run it")
     if isinstance(statement, SuspendView):
         cursor.index = start
         raise cursor.error("EXPLAIN of SUSPEND has nothing to say", hint=f"EXPLAIN VIEW {spelled(statement.name)}")
+    if not isinstance(statement, Explained):
+        words = f"{cursor.tokens[start].text} {cursor.tokens[start + 1].text}".upper()
+        cursor.index = start
+        raise cursor.error(f"EXPLAIN {words} has nothing to say", hint="run it")
     return Explain(statement)
 
 
-def _create(cursor: Cursor) -> CreateTable | CreateView:
+def _create(cursor: Cursor) -> CreateTable | CreateView | CreateRule | CreateAssertion:
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     word = cursor.word()
@@ -247,27 +299,41 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
             "CREATE FUNCTION is not supported: functions are declared in Python",
             hint='db.function("f", "package.module:f", returns="INT")',
         )
-    if word in ("RULE", "ASSERTION", "EXTERNAL"):
+    if word == "EXTERNAL":
         raise cursor.error(
             f"CREATE {word} is not supported in this version",
             hint="CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW are",
         )
+    if word == "RULE":
+        return read_create_rule(cursor, or_replace)
+    if or_replace and word == "ASSERTION":
+        raise cursor.error(
+            "an assertion cannot be replaced", hint="DROP ASSERTION IF EXISTS name; CREATE ASSERTION ..."
+        )
+    if word == "ASSERTION":
+        return read_create_assertion(cursor)
     if or_replace:
-        raise cursor.error("only views can be replaced", hint="DROP TABLE IF EXISTS name; CREATE TABLE name ...")
+        raise cursor.error(
+            "only views and rules can be replaced", hint="DROP TABLE IF EXISTS name; CREATE TABLE name ..."
+        )
     if word != "TABLE":
-        raise cursor.error("expected TABLE, VIEW or MATERIALIZED VIEW here")
+        raise cursor.error("expected TABLE, VIEW, MATERIALIZED VIEW, RULE or ASSERTION here")
     return read_create_table(cursor)
 
 
-def _drop(cursor: Cursor) -> DropTable | DropView | DropFunction:
+def _drop(cursor: Cursor) -> DropTable | DropView | DropFunction | DropRule | DropAssertion:
     cursor.expect("DROP")
     word = cursor.word()
     if word in ("VIEW", "MATERIALIZED"):
         return read_drop_view(cursor)
     if word == "FUNCTION":
         return read_drop_function(cursor)
+    if word == "RULE":
+        return read_drop_rule(cursor)
+    if word == "ASSERTION":
+        return read_drop_assertion(cursor)
     if not word:
-        raise cursor.error("expected TABLE, VIEW or MATERIALIZED VIEW here")
+        raise cursor.error("expected TABLE, VIEW, MATERIALIZED VIEW, RULE or ASSERTION here")
     if word != "TABLE":
         raise cursor.error(
             f"DROP {word} is not supported in this version", hint="DROP TABLE name and DROP VIEW name are"
@@ -275,8 +341,12 @@ def _drop(cursor: Cursor) -> DropTable | DropView | DropFunction:
     return read_drop_table(cursor)
 
 
-def _alter(cursor: Cursor) -> AlterView | SuspendView:
+def _alter(cursor: Cursor) -> AlterView | SuspendView | AlterRule | AlterAssertion:
     cursor.expect("ALTER")
+    if cursor.word() == "RULE":
+        return read_alter_rule(cursor)
+    if cursor.word() == "ASSERTION":
+        return read_alter_assertion(cursor)
     if cursor.word() not in ("VIEW", "MATERIALIZED"):
         raise cursor.error(
             f"ALTER {cursor.word()} is not supported in this version".replace("  ", " "),
@@ -285,7 +355,7 @@ def _alter(cursor: Cursor) -> AlterView | SuspendView:
     return read_alter_view(cursor)
 
 
-_EXPLAINED: dict[str, Callable[[Cursor], Explained | CreateTable | SuspendView]] = {
+_EXPLAINED: dict[str, Callable[[Cursor], Parsed]] = {
     "INSERT": read_insert,
     "UPDATE": read_update,
     "DELETE": read_delete,
@@ -314,6 +384,10 @@ _READERS: dict[str, Callable[[Cursor], Parsed]] = {
     "ANALYZE": _analyze,
     "SET": read_set,
     "SHOW": _show,
+    "ACTIVATE": read_activate,
+    "DEACTIVATE": read_activate,
+    "RETRY": read_retry,
+    "CHECK": read_check,
     "DESCRIBE": _describe,
     "DESC": _describe,
 }

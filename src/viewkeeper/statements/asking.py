@@ -44,6 +44,9 @@ class Session(Protocol):
     def control(self, word: str, place: Place) -> Result:
         """BEGIN, COMMIT or ROLLBACK."""
 
+    def check(self) -> Result:
+        """Runs deferred rules and assertions in the middle of a transaction."""
+
 
 # queries ------------------------------------------------------------------------------------------
 

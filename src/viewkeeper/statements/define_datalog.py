@@ -12,7 +12,7 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.name_errors import already_exists
-from viewkeeper.catalog.relations import Auxiliary, Derived, MaterializedView, Relation, Table, VirtualView, as_derived
+from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.program_tree import Clause
 from viewkeeper.datalog.safety import Checked, check
@@ -32,7 +32,7 @@ from viewkeeper.transaction.trial import try_definitions
 def run_program(tx: OpenTransaction, text: str) -> list[str]:
     """Takes in a program or changes of rules; remarks for the user."""
     program = parse(text)
-    outside = {r.name: r.schema for r in tx.alive() if not isinstance(r, Auxiliary)}
+    outside = {r.name: r.schema for r in tx.alive() if not r.is_hidden}
     checked = check(program, outside, tx.store.known_functions())
     with tx.defining():
         _declare_tables(tx, checked)

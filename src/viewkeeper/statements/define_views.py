@@ -12,10 +12,19 @@ from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import fingerprint, to_json
 from viewkeeper.algebra.types import spelled
+from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.definition import AUXILIARY, Definition
 from viewkeeper.catalog.graph import depending, reading
 from viewkeeper.catalog.name_errors import already_exists, wrong_kind
-from viewkeeper.catalog.relations import Auxiliary, Derived, MaterializedView, Relation, VirtualView, as_derived
+from viewkeeper.catalog.relations import (
+    AssertionView,
+    Auxiliary,
+    Derived,
+    MaterializedView,
+    Relation,
+    VirtualView,
+    as_derived,
+)
 from viewkeeper.catalog.state import State
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.errors import Name, NotMaintainable, Place, SqlError
@@ -274,6 +283,12 @@ def alter_view(tx: OpenTransaction, statement: sql.AlterView) -> None:
     """ALTER [MATERIALIZED] VIEW name AS query."""
     place = statement.name.place
     relation = _view(tx, statement.name, place, "ALTER")
+    if isinstance(relation, AssertionView):
+        raise SqlError(
+            f"{relation.name} is an assertion, whose condition cannot be replaced",
+            place=place,
+            hint=f"DROP ASSERTION {spelled(relation.name)}, and create it",
+        )
     if statement.materialized and not isinstance(relation, MaterializedView):
         raise wrong_kind(relation, "ALTER", place)
     _check_functions(tx, statement.query)
@@ -370,6 +385,8 @@ def drop_view(tx: OpenTransaction, statement: sql.DropView) -> None:
         return
     place = statement.name.place
     relation = _view(tx, statement.name, place, "DROP")
+    if isinstance(relation, AssertionView):
+        raise wrong_kind(relation, "DROP", place)
     if statement.materialized and not isinstance(relation, MaterializedView):
         raise wrong_kind(relation, "DROP", place)
     _drop(tx, relation, place, cascade=statement.cascade)
@@ -384,16 +401,38 @@ def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable) ->
 def _drop(tx: OpenTransaction, relation: Relation, place: Place | None, *, cascade: bool) -> None:
     above = depending(tx.alive()).all_dependents([relation.id])
     users = [user for user in map(tx.by_id, above) if not isinstance(user, Auxiliary)]
-    if users and not cascade:
-        names = ", ".join(sorted(user.name for user in users))
-        them = "it" if len(users) == 1 else "them"
+    rules = [rule for rule in tx.active_rules() if not {relation.id, *above}.isdisjoint(rule.needs)]
+    named = [*(user.name for user in users if not user.is_hidden), *(f"the rule {rule.name}" for rule in rules)]
+    if named and not cascade:
+        them, verb = ("it", "reads") if len(named) == 1 else ("them", "read")
+        if rules:
+            verb = "uses" if len(named) == 1 else "use"
         raise SqlError(
-            f"{relation.name} cannot be dropped: {names} {'reads' if len(users) == 1 else 'read'} it",
+            f"{relation.name} cannot be dropped: {', '.join(sorted(named))} {verb} it",
             place=place,
             hint=f"DROP {relation.kind_words.upper()} {spelled(relation.name)} CASCADE drops {them} too",
         )
+    for rule in rules:
+        drop_active_rule(tx, rule)
+    there = {each.id for each in tx.alive()}
+    _drop_all(tx, [user for user in [*users, relation] if user.id in there])
+
+
+def drop_named(tx: OpenTransaction, relation: Relation, place: Place | None) -> None:
+    """Drops a relation that nothing else uses."""
+    _drop(tx, relation, place, cascade=False)
+
+
+def drop_active_rule(tx: OpenTransaction, rule: ActiveRule) -> None:
+    """Drops a rule, the hidden relations that it has for itself, and its firings that wait."""
+    tx.rules[rule.id] = None
+    tx.waiting += [{"ended": list(firing.key)} for firing in tx.state.waiting if firing.rule == rule.id]
+    _drop_all(tx, [relation for relation in map(tx.by_id, rule.own) if relation.is_hidden])
+
+
+def _drop_all(tx: OpenTransaction, relations: Sequence[Relation]) -> None:
     hidden: list[str] = []
-    for gone in [*users, relation]:
+    for gone in relations:
         hidden += gone.definition.hidden if isinstance(gone, Derived) else ()
         tx.unfilled.discard(gone.id)
         tx.drop(gone)

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from viewkeeper.errors import Name, Place
+from viewkeeper.catalog.active_rules import ActiveRule
+from viewkeeper.errors import InternalError, Name, Place
+from viewkeeper.query.frames import select_frame
 from viewkeeper.query.result import Result
+from viewkeeper.rules.transitions import RuleChange
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.tokens import Statement
+from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.statements import asking
 from viewkeeper.statements.asking import Session
 from viewkeeper.statements.changes import delete, insert, truncate, update
+from viewkeeper.statements.define_assertions import alter_assertion, create_assertion, drop_assertion
 from viewkeeper.statements.define_functions import drop_function
+from viewkeeper.statements.define_rules import activate, alter_rule, create_rule, drop_rule, retry
 from viewkeeper.statements.define_tables import create_table, drop_table
 from viewkeeper.statements.define_views import alter_view, create_view, drop_view
 from viewkeeper.statements.merge import merge
@@ -37,6 +43,14 @@ CHANGES: dict[type, Callable[[OpenTransaction, Any], int | None]] = {
     sql.SuspendView: suspend,
     sql.Refresh: refresh,
     sql.DropFunction: drop_function,
+    sql.CreateRule: lambda tx, statement: create_rule(tx, statement, StatementActions()),
+    sql.AlterRule: alter_rule,
+    sql.DropRule: drop_rule,
+    sql.Activate: activate,
+    sql.RetryRule: retry,
+    sql.CreateAssertion: create_assertion,
+    sql.AlterAssertion: alter_assertion,
+    sql.DropAssertion: drop_assertion,
 }
 """Statements that change or define something: each gives the number of rows it touched, if it touches rows."""
 
@@ -47,6 +61,7 @@ QUESTIONS: dict[type, Callable[[Session, Any], Result]] = {
     sql.Analyze: asking.analyze,
     sql.Verify: asking.verified,
     sql.Set: asking.set_limit,
+    sql.Check: lambda session, statement: session.check(),
 }
 """Statements that ask something, or say how statements are to run."""
 
@@ -61,6 +76,25 @@ EXPLAINED: dict[type, Callable[[Session, Any], list[str]]] = {
     sql.AlterView: lambda session, statement: session.tried(lambda tx: alter_view(tx, statement)),
 }
 """What EXPLAIN explains: lines of text."""
+
+
+class StatementActions:
+    """Carries out the SQL of active rules inside a transaction."""
+
+    def statements(self, tx: OpenTransaction, text: str) -> None:
+        """Runs statements one after the other."""
+        for statement in split(text):
+            parsed = sql.parse(statement)
+            CHANGES[type(parsed)](tx, parsed)
+
+    def holds(self, tx: OpenTransaction, condition: str) -> bool:
+        """Whether a condition is true."""
+        frame = select_frame(tx, QueryText.of(f"SELECT 1 AS holds WHERE ({condition})"))
+        return bool(tx.store.engine.fetch(frame).num_rows)
+
+    def call(self, tx: OpenTransaction, rule: ActiveRule, change: RuleChange) -> None:
+        """Refuses: only a database object knows functions of the user's."""
+        raise InternalError(f"the rule {rule.name} calls a function where there is none")
 
 
 def run(session: Session, statement: Statement) -> Result:

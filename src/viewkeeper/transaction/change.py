@@ -57,9 +57,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    """A committed transaction."""
+    """A committed transaction; `warnings` are the assertions it violates that only warn."""
 
     epoch: int
     committed_at: dt.datetime
     changes: dict[str, Change] = field(default_factory=dict)
     report: dict[str, Report] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()

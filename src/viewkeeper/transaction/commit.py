@@ -29,13 +29,13 @@ from viewkeeper.maintain.propagation import Maintained, has_views, propagate, su
 from viewkeeper.maintain.report import Report
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.transaction import foreign_keys
-from viewkeeper.transaction.assertions import check_assertions
+from viewkeeper.transaction.assertions import Assertion, check_assertions, declared_assertions
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.conflicts import check_conflicts
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 MOST_ROUNDS = 100
-"""Rounds of propagation and reaction after which a commit is given up: reactions that set each other off for ever."""
+"""Rounds after which a commit is given up, times the rules there are: reactions that set each other off for ever."""
 
 
 def commit(tx: OpenTransaction) -> Commit | None:
@@ -59,7 +59,7 @@ def commit(tx: OpenTransaction) -> Commit | None:
         raise
     report = _report(tx, prepared, time.perf_counter() - began)
     at = dt.datetime.fromtimestamp(state.committed_at, dt.UTC)
-    done = Commit(state.epoch, at, prepared.changes, report)
+    done = Commit(state.epoch, at, prepared.changes, report, tuple(tx.warnings))
     _after(tx, prepared, done)
     return done
 
@@ -78,9 +78,22 @@ def _prepare(tx: OpenTransaction) -> Prepared:
     surviving = tx.store.engine.surviving
     surviving(tx.settle)
     maintained = _rounds(tx)
-    surviving(lambda: check_assertions(tx, foreign_keys.assertions(tx)))
+    surviving(lambda: check_assertions(tx, _assertions(tx)))
     changes = tx.changes()
     return Prepared(maintained, changes, _write(tx, [p for p in tx.pending.values() if not p.is_empty]))
+
+
+def check_now(tx: OpenTransaction) -> None:
+    """Stage 4 in the middle of a transaction: raises for what is violated now."""
+    try:
+        tx.store.engine.surviving(lambda: propagate(tx))
+        tx.store.engine.surviving(lambda: check_assertions(tx, _assertions(tx)))
+    finally:
+        tx.drop_derived()
+
+
+def _assertions(tx: OpenTransaction) -> list[Assertion]:
+    return [*foreign_keys.assertions(tx), *declared_assertions(tx)]
 
 
 def _rounds(tx: OpenTransaction) -> list[Maintained]:
@@ -94,7 +107,7 @@ def _rounds(tx: OpenTransaction) -> list[Maintained]:
         tx.drop_reactions()
         for hook in tx.hooks:
             hook.begin(tx)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ROUNDS * (1 + len(tx.state.rules))):
         maintained = tx.store.engine.surviving(lambda: propagate(tx))
         reacted = [hook.before_writing(tx) for hook in tx.hooks]
         if not any(reacted):
@@ -184,7 +197,7 @@ def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
 
 def _depends_on_state(tx: OpenTransaction) -> bool:
     """Whether something was derived from the state that the transaction began with."""
-    return bool(has_views(tx) or foreign_keys.assertions(tx) or tx.suspended or tx.hooks or tx.watched)
+    return bool(has_views(tx) or _assertions(tx) or tx.suspended or tx.hooks or tx.watched)
 
 
 def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any]:
@@ -210,6 +223,12 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
     suspended = {key: as_derived(tx.by_id(key)).definition.refreshed for key in tx.suspended}
     if suspended:
         entry["suspended"] = suspended
+    if tx.rules:
+        entry["rules"] = {key: rule and rule.to_json() for key, rule in tx.rules.items()}
+    if tx.fired:
+        entry["fired"] = tx.fired
+    if tx.waiting:
+        entry["waiting"] = [{**change, "epoch": epoch} if change.get("epoch") == 0 else change for change in tx.waiting]
     if tx.functions:
         entry["functions"] = {key: function and function.to_json() for key, function in tx.functions.items()}
     return entry

@@ -45,6 +45,10 @@ def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) ->
     for key in {used for relation in made if isinstance(relation, Derived) for used in relation.needs}:
         if key not in tx.created:
             _still_there(tx, state, key)
+    if state.rules != tx.state.rules and (tx.pending or tx.rules):
+        changed = {key for key in {*state.rules, *tx.state.rules} if state.rules.get(key) != tx.state.rules.get(key)}
+        names = sorted({there[key].name for there in (state.rules, tx.state.rules) for key in changed if key in there})
+        raise _conflict(f"another transaction has created, changed or dropped the rule '{names[0]}'")
     for read in tx.reads:
         _check_read(tx, state, read)
     _check_functions(tx, state)

@@ -5,7 +5,7 @@ A foreign key is broken by the rows of  σ[no column NULL](child) ▷ parent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,7 +108,8 @@ def _assertion(child: Relation, key: ForeignKey, parent: Relation) -> Assertion:
     pairs = tuple(Equality(one, other) for one, other in zip(ours, theirs, strict=True))
     lost = n.Exists(left, _scan(parent, theirs, key.referenced), pairs, negated=True)
 
-    def violated(row: Mapping[str, Any]) -> ConstraintViolation:
+    def violated(rows: Sequence[Mapping[str, Any]]) -> ConstraintViolation:
+        row = rows[0]
         shown = ", ".join(f"{name} = {row[name]!r}" for name in key.columns)
         return ConstraintViolation(
             f"{key} of {child.name} is broken: {parent.name} has no row for {shown}",

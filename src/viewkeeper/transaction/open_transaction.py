@@ -21,6 +21,7 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
 from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.catalog.definition import Definition
@@ -71,6 +72,11 @@ class OpenTransaction:
         self.redefined: set[str] = set()  # stored views whose definition has changed, which they follow like any change
         self.formerly: dict[str, Node] = {}  # what redefined views held, where it is written otherwise than it was
         self.functions: dict[str, Function | None] = {}  # declared here, or dropped (None), by name in lower case
+        self.rules: dict[str, ActiveRule | None] = {}  # made or changed here, or dropped (None), by id
+        self.given: dict[str, Frame] = {}  # the transition tables of the rule whose action is run, by name
+        self.fired: list[dict[str, Any]] = []  # the rules that were fired, as the entry records them
+        self.waiting: list[dict[str, Any]] = []  # changes of the firings that wait to be run
+        self.warnings: list[str] = []  # what the user is told though it commits: violated assertions
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
@@ -98,7 +104,10 @@ class OpenTransaction:
     @contextlib.contextmanager
     def defining(self) -> Iterator[None]:
         """Takes back what a statement has defined if it fails, so that it fails as a whole."""
-        names = ("created", "dropped", "defined", "suspended", "unfilled", "redefined", "formerly", "untried")
+        names = (
+            *("created", "dropped", "defined", "suspended", "unfilled", "redefined", "formerly", "untried"),
+            "rules",
+        )
         before: dict[str, Any] = {name: getattr(self, name).copy() for name in names}
         before["pending"] = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}
         try:
@@ -116,6 +125,11 @@ class OpenTransaction:
     def function_names(self) -> list[str]:
         """The names of the functions that the database knows, in lower case."""
         return sorted(key for key in {*self.state.functions, *self.functions} if self.function(key) is not None)
+
+    def active_rules(self) -> list[ActiveRule]:
+        """The active rules there are, as this transaction sees them, in the order of their creation."""
+        there = {**self.state.rules, **self.rules}
+        return sorted((rule for rule in there.values() if rule is not None), key=lambda rule: rule.order)
 
     def find(self, name: str) -> Relation | None:
         """The relation of that name as this transaction sees it."""
@@ -182,7 +196,7 @@ class OpenTransaction:
 
     def names(self) -> list[str]:
         """The names of the relations this transaction sees, without auxiliary ones."""
-        return sorted(relation.name for relation in self.alive() if not isinstance(relation, Auxiliary))
+        return sorted(relation.name for relation in self.alive() if not relation.is_hidden)
 
     def create(self, name: str, schema: Schema, definition: Definition | None = None) -> Relation:
         """Declares a new table or, with a definition, a view."""
@@ -327,8 +341,9 @@ class OpenTransaction:
 
     @property
     def has_definitions(self) -> bool:
-        """Whether it creates, drops, redefines, refreshes or declares something."""
-        return bool(self.created or self.dropped or self.defined or self.refreshed or self.functions)
+        """Whether it creates, drops, redefines, refreshes or declares something, or ends a firing that waited."""
+        definitions = (self.created, self.dropped, self.defined, self.refreshed, self.functions, self.rules)
+        return any(definitions) or bool(self.waiting)
 
     @property
     def changed(self) -> set[str]:
@@ -354,6 +369,18 @@ class OpenTransaction:
         kept = {file.path for held in self._gathered.values() for file in held.staged}
         self._remove(file for held in self.pending.values() for file in held.staged if file.path not in kept)
         self.pending = {key: replace(held, staged=list(held.staged)) for key, held in self._gathered.items()}
+
+    @contextlib.contextmanager
+    def taken_back(self) -> Iterator[None]:
+        """In the end takes back what statements have changed meanwhile."""
+        before = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}
+        self.marked.update(file.path for held in before.values() for file in held.staged)
+        try:
+            yield
+        finally:
+            kept = {file.path for held in before.values() for file in held.staged}
+            self._remove(file for held in self.pending.values() for file in held.staged if file.path not in kept)
+            self.pending = before
 
     def drop_marks(self) -> None:
         """Removes the files that only marks have read."""

@@ -1,0 +1,168 @@
+"""What active rules watch: the change of a relation since a rule was last considered, as the rule sees it.
+
+A strict rule sees the presence of rows: its relation has a key, or the rule watches the distinct rows of it. A nervous
+rule sees every row of the new state that the change has touched (`delta/positive.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.rows import canonical, expand, part_with_sign, signed
+from viewkeeper.analysis.dependencies import keys_of
+from viewkeeper.catalog.active_rules import ActiveRule
+from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
+from viewkeeper.delta.positive import INSERTED, positive_differential
+from viewkeeper.engine.connect_columns import listed
+from viewkeeper.engine.lowered import Binding, Lowered
+from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.expanding import expanded
+from viewkeeper.maintain.situation import Pending
+from viewkeeper.maintain.state_reader import StateReader, schema_of
+from viewkeeper.rules.transitions import Transition, transition_of
+from viewkeeper.store.scans import Source
+from viewkeeper.transaction.marks import Mark, change_since
+from viewkeeper.transaction.open_transaction import OpenTransaction
+
+NOTHING_YET = Mark({}, {})
+"""The mark at the beginning of a transaction."""
+
+
+def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
+    """The columns by which two rows of a relation are taken for the same: its primary key, or its shortest other one.
+
+    Those of a view follow from its query.
+    """
+    if isinstance(relation, Table):
+        schema = relation.schema
+        if schema.primary_key is not None:
+            return tuple(schema.primary_key.columns)
+        keys = [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
+    else:
+        definition = as_derived(relation).definition
+        there = {known.id: known for known in tx.alive()}
+        keys = [key for key in keys_of(_expanded(tx, relation), definition.names, declared_keys(there.get)) if key]
+    return min(keys, key=lambda key: (len(key), key), default=None)
+
+
+def _expanded(tx: OpenTransaction, relation: Relation) -> n.Node:
+    """The query of a view with materialized views replaced by their queries, down to tables."""
+
+    def view(key: str) -> Derived | None:
+        below = tx.by_id(key)
+        return below if isinstance(below, Derived) else None
+
+    return expanded(as_derived(relation).definition.as_written, view)
+
+
+def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Transition:
+    """The transition tables of a rule since a mark; the changes of relations must have been propagated."""
+    watched = tx.by_id(rule.watched)
+    if rule.nervous:
+        rows = _touched(tx, watched, mark or NOTHING_YET)
+        return transition_of(watched.schema, signed(rows, 1), None)
+    change = change_since(tx, mark or NOTHING_YET, watched)
+    return transition_of(watched.schema, change.rows, key_of(tx, watched) if _needs_key(change.rows) else None)
+
+
+def _needs_key(rows: pa.Table) -> bool:
+    return bool(part_with_sign(rows, 1).num_rows and part_with_sign(rows, -1).num_rows)
+
+
+# nervous rules -------------------------------------------------------------------------------------------
+
+
+def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
+    """The distinct rows of a relation's new state that the changes since a mark have touched."""
+    schema = relation.schema
+    if isinstance(relation, Table):
+        return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
+    node = _expanded(tx, relation)
+    since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
+    touched = positive_differential(node, since)
+    if touched is None:
+        return schema.arrow.empty_table()
+    reader = SinceMark.of_mark(tx, mark, since)
+    lowered = Lowering(tx.store.engine, reader).lower(n.Distinct(touched))
+    if lowered.empty:
+        return schema.arrow.empty_table()
+    rows = conform(tx.store.engine.fetch(lowered.frame.select(*listed(*lowered.columns))), schema_of(lowered.outputs))
+    return canonical(rows.rename_columns(schema.names), schema)
+
+
+def changes_since(tx: OpenTransaction, mark: Mark, keys: Collection[str]) -> dict[str, Pending]:
+    """The changes of some relations since a mark; those that have none are left out."""
+    found: dict[str, Pending] = {}
+    for key in sorted(keys):
+        relation = tx.by_id(key)
+        rows = change_since(tx, mark, relation).rows
+        if rows.num_rows:
+            found[key] = Pending(relation, rows)
+    return found
+
+
+class SinceMark(StateReader):
+    """Reads relations as they were at a mark (old), as they are now (new), and what has changed since."""
+
+    def __init__(self, tx: OpenTransaction, before: Mapping[str, Pending], since: Mapping[str, Pending]) -> None:
+        super().__init__(tx.store, tx.by_id, tx.state.epoch, tx.state.epoch, since)
+        self._before = before
+        self._now = tx.pending
+
+    @staticmethod
+    def of_mark(tx: OpenTransaction, mark: Mark, since: Mapping[str, Pending]) -> SinceMark:
+        """The reader for a mark of a transaction; `since` are the changes after it."""
+        held = {key: Pending(tx.by_id(key), rows, list(staged)) for key, (rows, staged) in mark.held.items()}
+        return SinceMark(tx, held, since)
+
+    def _source(self, relation: Relation, state: str) -> Source:
+        pending = (self._before if state == n.OLD else self._now).get(relation.id)
+        staged = tuple(pending.staged) if pending else ()
+        rows = pending.rows if pending else None
+        return Source(relation.schema, relation.files_at(self.epoch), self.epoch, staged, rows)
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """The rows of a relation in a state, or those that were inserted into it."""
+        if not scan.relation.startswith(INSERTED):
+            return super().scan(scan, binding)
+        pending = self.pending.get(scan.relation.removeprefix(INSERTED))
+        if pending is None:
+            return self._nothing(scan)
+        rows = expand(part_with_sign(pending.rows, 1)).select(list(scan.stored_names))
+        return self.local(_labelled(rows, scan.outputs), scan.outputs)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored of a relation."""
+        return 0 if scan.relation.startswith(INSERTED) else super().size(scan)
+
+
+def _labelled(rows: pa.Table, outputs: Sequence[Attribute]) -> pa.Table:
+    return rows.rename_columns([a.label for a in outputs])
+
+
+# which relations are watched -----------------------------------------------------------------------------
+
+
+def watched_views(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
+    """The virtual views whose changes have to be derived for some rules; those of stored ones are derived anyway."""
+    strict = [tx.by_id(rule.watched) for rule in rules if not rule.nervous]
+    return {relation.id for relation in strict if isinstance(relation, VirtualView)}
+
+
+def read_below(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
+    """The stored relations whose changes some rules need: those that they watch, and those under virtual ones."""
+    found: set[str] = set()
+    for rule in rules:
+        relation = tx.by_id(rule.watched)
+        if isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
+            node = _expanded(tx, relation) if rule.nervous else relation.definition.as_written
+            found |= {scan.relation for scan in n.scans(node)}
+        else:
+            found.add(relation.id)
+    return found
