@@ -163,7 +163,7 @@ hint: write on = 'commit' or 'demand'""",
     ),
     (
         "CREATE MATERIALIZED VIEW v WITH (lag = '5 mints') AS SELECT 1",
-        """'5 mints' is not a span of time
+        """'5 mints' is not a duration
 at line 1, column 40:
   CREATE MATERIALIZED VIEW v WITH (lag = '5 mints') AS SELECT 1
                                          ^^^^^^^^^
