@@ -20,7 +20,7 @@ from viewkeeper.catalog.graph import reading
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.python_functions import load_function, sent_by_place
+from viewkeeper.engine.python_functions import load_function, sent_by_path
 from viewkeeper.errors import NotFound, ViewkeeperError
 from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
@@ -74,7 +74,7 @@ class Store(OpenLog):
         """Imports a function that the database knows by its place, unless this process has it."""
         function = self.state.functions[key]
         if key not in self.engine.functions:
-            loaded = sent_by_place(function.target, load_function(function.target))
+            loaded = sent_by_path(function.target, load_function(function.target))
             self.engine.declare(function.name, loaded, function.returns)
             self._brought[key] = function
 
