@@ -254,8 +254,8 @@ class Least(_Binary):
 class Call:
     """An aggregate: `output` is its column.
 
-    Without `text` it is an aggregate maintained from its stored value: count, sum, min, max of `argument` (count without
-    one is count(*)). The output of a sum is DECIMAL(38, scale) for every input. With `text` it is any other aggregate.
+    Without `text` it is an aggregate maintained from its stored value: count, sum, min, max of `argument` (count(*)
+    without one). The output of a sum is DECIMAL(38, scale) for every input. With `text` it is any other aggregate.
     """
 
     output: Attribute

@@ -84,7 +84,7 @@ class Schema:
 
     @property
     def sort_columns(self) -> tuple[str, ...]:
-        """The columns files are sorted by: the primary key, else the first key, else the first columns with an order."""
+        """The columns that sort files: the primary key, else the first key, else the first columns with an order."""
         if self.keys:
             return (self.primary_key or self.keys[0]).columns
         return tuple(column.name for column in self.columns if not column.type.is_nested)[:4]

@@ -29,7 +29,7 @@ class Tuning:
     """Most rows of a change or result handled on the driver, without a query; more would need much memory."""
 
     direct_rows: int = 1_000
-    """Most rows sent inside a query, not as a scratch file: 10 rows take the same time either way, 15,000 take twice."""
+    """Most rows sent inside a query, not as a scratch file: 10 rows take the same time either way, 15,000 twice."""
 
     whole_rows: int = 4_000
     """Most signed rows of a relation that the driver reads in full: below, that is faster than a query."""
@@ -92,7 +92,7 @@ class Tuning:
     """Views over at most this many rows are always maintained incrementally: a full refresh would save nothing."""
 
     full_margin: float = 1.25
-    """How many times cheaper a full refresh must be: estimates are rough, and views should not switch back and forth."""
+    """How many times cheaper a full refresh must be: estimates are rough, and views should not alternate."""
 
     spare_queries: int = 2
     """Queries that a full refresh must save besides: a difference of a few queries cannot be predicted."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.catalog.relations import Derived, MaterializedView
-from viewkeeper.datalog.normal import NormalRule, normalise
+from viewkeeper.datalog.normal import NormalRule, normalize
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.program_tree import Atom, Clause
 from viewkeeper.datalog.rule_queries import Relations, column_names, selects
@@ -53,7 +53,7 @@ def strata_of(tx: OpenTransaction, clauses: Iterable[Iterable[Clause]]) -> tuple
 
 def normal(clauses: Iterable[Iterable[Clause]]) -> list[NormalRule]:
     """Rules in normal form."""
-    return [rule for listed in clauses for clause in listed for rule in normalise(clause)]
+    return [rule for listed in clauses for clause in listed for rule in normalize(clause)]
 
 
 def made_again(tx: OpenTransaction, relation: Derived) -> Made:
