@@ -273,7 +273,7 @@ def test_a_stored_relation_follows_when_it_becomes_recursive_and_back(db: vk.Dat
 def test_a_relation_that_is_not_recursive_follows_its_rules(db: vk.Database) -> None:
     db.datalog(CLOSURE + ".decl near(x:symbol) .output near near(x) :- edge(x, _).")
     rule = 'near(y) :- edge(_, y), y != "b".'
-    assert db.explain_datalog(f"+ {rule}") == "near is maintained incrementally: a union branch came"
+    assert db.explain_datalog(f"+ {rule}") == "near is maintained incrementally: a union branch added"
     assert db.datalog(f"+ {rule}").commit.changes["near"].weights() == {("c",): 1}
     assert db.datalog(f"- {rule}").commit.changes["near"].weights() == {("c",): -1}
     assert db.verify().equal

@@ -268,7 +268,7 @@ class Engine:
         return self._call(lambda session: session.sql(text, **frames))
 
     def bind(self, frame: Frame, keys: pa.Table, schema: Schema) -> Frame:
-        """The rows whose key columns equal (as in GROUP BY) a row of `keys`: by literals if few, else a broadcast join."""
+        """The rows whose key equals (as in GROUP BY) a row of `keys`: compared with literals if few, else broadcast."""
         filters = literal_filter(keys, schema, self.tuning.literal_keys)
         if filters is not None:
             return frame.filter(filters)

@@ -21,7 +21,7 @@ class Lowered:
 
     `known` are tables on the driver with columns named by labels: every row of the frame equals, on those columns, some
     row of the table. `narrow`: the frame comes from a change, so it is worth passing its keys on. `rows` has the
-    frame's rows, weights included, if they are on the driver; `count` is their number, if the frame is computed already.
+    frame's rows, weights included, if they are on the driver; `count` is their number, if it is already computed.
     """
 
     frame: Frame

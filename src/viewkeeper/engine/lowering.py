@@ -213,7 +213,7 @@ class Lowering:
     def _next_input(
         self, current: Lowered, waiting: list[n.Node], equalities: list[n.Equality]
     ) -> tuple[n.Node, list[tuple[n.Equality, Attribute, Attribute]]]:
-        """The input to join next: one with an equality to the joined ones; by keys on the driver first, then by size."""
+        """The input to join next: one with an equality to those joined; by keys on the driver first, then by size."""
         best: tuple[tuple[int, int, int], n.Node, list[tuple[n.Equality, Attribute, Attribute]]] | None = None
         for index, part in enumerate(waiting):
             pairs = _pairs(equalities, current.outputs, part.outputs)

@@ -22,7 +22,7 @@ def from_entries(text: str, kind: Type) -> str:
 
 
 def hidden(text: str, kind: Type, condition: str) -> str:
-    """An expression that is NULL unless a condition holds; so are a struct's fields, which Sail reads through a CASE."""
+    """An expression that is NULL unless a condition holds; also a struct's fields, which Sail reads through a CASE."""
     if kind.name != "struct":
         return f"CASE WHEN {condition} THEN {text} END"
     fields = ", ".join(
