@@ -136,7 +136,7 @@ def test_computed_anew(db: vk.Database, case: str) -> None:
     assert told(db, f"ALTER MATERIALIZED VIEW v AS {after}") == [f"v is refreshed in full: {difference}"]
     commit = db.sql(f"ALTER MATERIALIZED VIEW v AS {after}").commit
     assert commit.report["v"].strategy == "full"
-    assert commit.report["v"].reason == f"its definition is another: {difference}"
+    assert commit.report["v"].reason == f"its definition has changed: {difference}"
     assert db.verify().equal
 
 
@@ -148,7 +148,7 @@ def test_views_over_a_virtual_one_follow_it(db: vk.Database) -> None:
     alter = "ALTER VIEW low AS SELECT id, g FROM t WHERE y < 50"
     assert told(db, alter) == [
         "ids is maintained incrementally: its condition y < 30 became y < 50",
-        "low stores nothing: what it shows is another from then on",
+        "low stores nothing: it shows its new query from then on",
         "per_g is maintained incrementally: its condition y < 30 became y < 50",
     ]
     changes = db.sql(alter).commit.changes

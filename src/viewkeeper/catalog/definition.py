@@ -1,4 +1,4 @@
-"""What a view is: the user's query, what is maintained of it, and how. Kept in the ledger."""
+"""The definition of a view, as the ledger records it: the query, the expression that is maintained, the options."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ VIEW, MATERIALIZED, AUXILIARY = "view", "materialized", "auxiliary"
 class Definition:
     """The definition of a view or auxiliary relation. Expressions are the JSON of `algebra.serial`.
 
-    `query` is the query as the user wrote it; `stored` is what is maintained, over auxiliary relations. `uses` are the
-    ids of the relations it reads itself, `hidden` those of the auxiliary relations it needs. `lag` and `keep` are
-    seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch up to which a view
-    that is refreshed on demand is true, 0 for every other. `sql` is text of the `language`: a query, or Datalog rules.
-    `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
-    like one that is refreshed on demand.
+    `query` is the query as the user wrote it; `stored` is the expression that is maintained, over auxiliary relations.
+    `uses` are the ids of the relations that the query reads, `hidden` those of its auxiliary relations. `lag` and
+    `keep` are seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch as of which
+    a view that is refreshed on demand is up to date, 0 for every other. `sql` is text of the `language`: a query, or
+    Datalog rules. `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it
+    is handled like one that is refreshed on demand.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Definition:
 
     @functools.cached_property
     def maintained(self) -> Node:
-        """What is kept, as an expression over tables, views and auxiliary relations."""
+        """The expression that is maintained, over tables, views and auxiliary relations."""
         return self.as_written if self.stored is None else from_json(dict(self.stored))
 
     @property
@@ -60,7 +60,7 @@ class Definition:
 
     @property
     def is_demand(self) -> bool:
-        """Whether it is stored and brought up to date only when asked for."""
+        """Whether it is stored and refreshed only on demand."""
         return self.is_stored and (self.on == "demand" or self.suspended > 0)
 
     def resumed(self, epoch: int) -> Definition:
@@ -69,7 +69,7 @@ class Definition:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the user chose with WITH, or would have by saying nothing."""
+        """The options chosen with WITH, and the defaults of the others."""
         body: dict[str, Any] = {"refresh": self.refresh, "on": self.on} if self.is_stored else {}
         rest = {"lag": self.lag, "keep": self.keep, "auxiliary": self.auxiliary}
         return body | {name: value for name, value in rest.items() if value is not None}

@@ -44,9 +44,9 @@ def _kept_beside(state: State, definition: Definition, since: int) -> bool:
 def stale(tx: OpenTransaction) -> set[str]:
     """The materialized views that will change when the transaction commits: until then they are computed."""
     changed = tx.changed
-    if not changed and not tx.unfilled and not tx.redefined:
+    if not changed and not tx.to_load and not tx.redefined:
         return set()
-    reached = [relation for level in affected(tx, {*changed, *tx.unfilled, *tx.redefined}) for relation in level]
+    reached = [relation for level in affected(tx, {*changed, *tx.to_load, *tx.redefined}) for relation in level]
     return {relation.id for relation in reached if isinstance(relation, MaterializedView)}
 
 

@@ -133,7 +133,7 @@ def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Ma
     relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
     tx.untried.add(relation.id)
     if definition.is_stored:
-        tx.unfilled.add(relation.id)
+        tx.to_load.add(relation.id)
 
 
 def _laid_out(
@@ -163,7 +163,7 @@ def _laid_out(
 def _free(tx: OpenTransaction, former: Derived, others: Collection[str]) -> list[Derived]:
     """The auxiliary relations of a view that may be given another definition with it."""
     mine = {former.id, *others}
-    there = [key for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
+    there = [key for key in former.definition.hidden if key in tx.state.relations and key not in tx.to_load]
     kept = [as_derived(tx.by_id(key)) for key in there]
     return [r for r in kept if {user.id for user in tx.dependents(r.id) if not isinstance(user, Auxiliary)} <= mine]
 
@@ -235,7 +235,7 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]
         definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
         relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
-        tx.unfilled.add(key)
+        tx.to_load.add(key)
         there[print_] = relation
         ids[key] = key
     return ids
@@ -342,11 +342,11 @@ def redefine(
 def _brought_along(tx: OpenTransaction, key: str) -> None:
     tx.redefined.discard(key)
     former = tx.state.relations.get(key)
-    new = former is None or as_derived(former).definition.is_demand or key in tx.unfilled
+    new = former is None or as_derived(former).definition.is_demand or key in tx.to_load
     if not new and compared(tx, as_derived(tx.by_id(key))).follows:
         tx.redefined.add(key)
     else:
-        tx.unfilled.add(key)
+        tx.to_load.add(key)
 
 
 def reread(tx: OpenTransaction, key: str) -> None:
@@ -395,7 +395,7 @@ def _drop(tx: OpenTransaction, relation: Relation, place: Place | None, *, casca
     hidden: list[str] = []
     for gone in [*users, relation]:
         hidden += gone.definition.hidden if isinstance(gone, Derived) else ()
-        tx.unfilled.discard(gone.id)
+        tx.to_load.discard(gone.id)
         tx.drop(gone)
     _drop_unused(tx, tuple(hidden))
 
@@ -404,7 +404,7 @@ def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
     """Drops auxiliary relations that no view needs any more; those over others first."""
     for key in reversed(keys):
         if any(relation.id == key for relation in tx.alive()) and not tx.dependents(key):
-            tx.unfilled.discard(key)
+            tx.to_load.discard(key)
             tx.drop(tx.by_id(key))
 
 

@@ -1,7 +1,7 @@
 """Assertions: queries that must stay empty.
 
-An assertion holds before a transaction, so what breaks it is what the transaction adds to its query: the inserted rows
-of δQ, derived as the change of any view is.
+An assertion holds before a transaction, so only rows that the transaction adds to its query can break it: the inserted
+rows of δQ, derived like the change of any view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 @dataclass(frozen=True)
 class Assertion:
-    """A query that must stay empty, and the error for a row that it has, given by column name."""
+    """A query that must stay empty, and what makes the error for a row of it (values by column name)."""
 
     query: n.Node
     violated: Callable[[Mapping[str, Any]], ViewkeeperError]
