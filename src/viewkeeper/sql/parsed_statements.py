@@ -1,4 +1,4 @@
-"""The statements that are ours, as frozen values; every other statement is a query."""
+"""Statements as frozen values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that define and look after views, as frozen values."""
+"""Statements that define, alter, refresh and verify views, as frozen values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from viewkeeper.sql.dialect import Cut
 from viewkeeper.sql.tokens import Cursor
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
-"""What a query begins with."""
+"""The words that a query can begin with."""
 
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """WITH (...). Spans of time in seconds; `auxiliary` is None where the user leaves it to the planner."""
+    """WITH (...). Durations in seconds; `auxiliary` is None where the user leaves it to the planner."""
 
     refresh: str = "auto"
     on: str = "commit"
@@ -43,7 +43,7 @@ class CreateView:
 class AlterView:
     """ALTER [MATERIALIZED] VIEW name [WITH (options)] AS query.
 
-    `materialized` is None for ALTER VIEW, which takes either kind; `options` are those that get another value.
+    `materialized` is None for ALTER VIEW, which takes either kind; `options` are those that change.
     """
 
     name: Name
@@ -122,7 +122,7 @@ _ELSEWHERE = {
 
 
 def _columns(cursor: Cursor) -> tuple[Name, ...]:
-    """Column names, each with a COMMENT if the user likes."""
+    """Reads column names, each with an optional COMMENT."""
     cursor.expect("(")
     names: list[Name] = []
     while True:
@@ -290,16 +290,16 @@ def _choice(cursor: Cursor, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _span(cursor: Cursor, name: str) -> float:
+def _duration(cursor: Cursor, name: str) -> float:
     hint = f"write for instance {name} = '5 minutes' or {name} = '7 days'"
-    value = _string(cursor, "a span of time in quotes", hint)
+    value = _string(cursor, "a duration in quotes", hint)
     try:
-        span = seconds(value)
+        duration = seconds(value)
     except SqlError as problem:
         raise cursor.error(problem.message, hint=hint, back=1) from None
-    if span <= 0:
+    if duration <= 0:
         raise cursor.error(f"'{name}' must be longer than nothing", hint=hint, back=1)
-    return span
+    return duration
 
 
 def _refresh(cursor: Cursor, options: ViewOptions) -> ViewOptions:
@@ -311,11 +311,11 @@ def _on(cursor: Cursor, options: ViewOptions) -> ViewOptions:
 
 
 def _lag(cursor: Cursor, options: ViewOptions) -> ViewOptions:
-    return replace(options, lag=_span(cursor, "lag"))
+    return replace(options, lag=_duration(cursor, "lag"))
 
 
 def _keep(cursor: Cursor, options: ViewOptions) -> ViewOptions:
-    return replace(options, keep=_span(cursor, "keep"))
+    return replace(options, keep=_duration(cursor, "keep"))
 
 
 def _auxiliary(cursor: Cursor, options: ViewOptions) -> ViewOptions:
