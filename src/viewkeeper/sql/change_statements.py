@@ -11,7 +11,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from viewkeeper.errors import Name, SqlError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.tokens import Cursor
 
 Assignments: TypeAlias = tuple[tuple[Name, exp.Expr], ...]
@@ -24,7 +24,7 @@ class Insert:
 
     table: Name
     columns: tuple[Name, ...] | None
-    query: Cut
+    query: SourceText
 
 
 @dataclass(frozen=True)

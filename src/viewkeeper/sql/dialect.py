@@ -634,7 +634,7 @@ def render(tree: exp.Expr) -> str:
     return Verbatim().generate(tree, comments=False)
 
 
-class Cut(str):
+class SourceText(str):
     """A piece of a text with its source span: the text, and where it starts there."""
 
     __slots__ = ("start", "whole")
@@ -642,9 +642,9 @@ class Cut(str):
     whole: str
 
     @staticmethod
-    def of(text: str, start: int, end: int) -> Cut:
+    def of(text: str, start: int, end: int) -> SourceText:
         """The piece of a text between two offsets."""
-        piece = Cut(text[start:end])
+        piece = SourceText(text[start:end])
         piece.start, piece.whole = start, text
         return piece
 
@@ -657,7 +657,7 @@ def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:
 
 
 def _start_in(query: str, whole: str) -> int:
-    if isinstance(query, Cut) and whole.startswith(query, query.start):
+    if isinstance(query, SourceText) and whole.startswith(query, query.start):
         return query.start
     return whole.find(query)
 

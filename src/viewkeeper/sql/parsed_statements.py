@@ -21,7 +21,7 @@ from viewkeeper.sql.change_statements import (
     read_truncate,
     read_update,
 )
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.function_statements import DropFunction, read_drop_function
 from viewkeeper.sql.set_statements import Set, read_set
 from viewkeeper.sql.table_statements import CreateTable, DropTable, read_create_table, read_drop_table
@@ -96,7 +96,7 @@ class Describe:
 class Select:
     """A query, with the epoch to read at."""
 
-    query: Cut
+    query: SourceText
     epoch: int | None
 
 
@@ -114,7 +114,7 @@ class Explain:
 class Analyze:
     """ANALYZE VIEW query."""
 
-    query: Cut
+    query: SourceText
 
 
 Parsed: TypeAlias = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeeper.errors import Place
-from viewkeeper.sql.dialect import Cut, parse, place_in
+from viewkeeper.sql.dialect import SourceText, parse, place_in
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class QueryText:
     @staticmethod
     def of(text: str) -> QueryText:
         """The query of a text, or an error with its position. The text may be a piece of a larger one."""
-        whole = text.whole if isinstance(text, Cut) else text
+        whole = text.whole if isinstance(text, SourceText) else text
         return QueryText(parse(text, whole), text, whole)
 
     @staticmethod

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Name, Place, SqlError
-from viewkeeper.sql.dialect import Cut, parse_expression_tokens, parse_source_tokens
+from viewkeeper.sql.dialect import SourceText, parse_expression_tokens, parse_source_tokens
 
 
 class _Tokenizer(Spark.Tokenizer):
@@ -232,11 +232,11 @@ class Cursor:
             self.index += 1
         return start, self.index
 
-    def text_of(self, start: int, stop: int) -> Cut:
+    def text_of(self, start: int, stop: int) -> SourceText:
         """The source text of a token range."""
         if start >= stop:
-            return Cut.of(self.statement.alone, 0, 0)
-        return Cut.of(self.statement.alone, self.tokens[start].start, self.tokens[stop - 1].end + 1)
+            return SourceText.of(self.statement.alone, 0, 0)
+        return SourceText.of(self.statement.alone, self.tokens[start].start, self.tokens[stop - 1].end + 1)
 
     def expression(self, stops: Iterable[str], what: str) -> exp.Expr:
         """Reads an expression up to one of these words; its positions are those in the text."""
@@ -263,7 +263,7 @@ class Cursor:
     def _between(self, start: int, stop: int) -> tuple[Token, ...]:
         return self.statement.between(self.tokens[start].start, self.tokens[stop - 1].end + 1)
 
-    def rest(self, what: str) -> Cut:
+    def rest(self, what: str) -> SourceText:
         """The source text up to the end of the statement."""
         start, self.index = self.index, len(self.tokens)
         if start == self.index:

@@ -8,7 +8,7 @@ from typing import Any
 
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.errors import Name, Place, SqlError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.tokens import Cursor
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
@@ -32,7 +32,7 @@ class CreateView:
 
     name: Name
     columns: tuple[Name, ...] | None
-    query: Cut
+    query: SourceText
     materialized: bool
     or_replace: bool
     if_not_exists: bool
@@ -47,7 +47,7 @@ class AlterView:
     """
 
     name: Name
-    query: Cut
+    query: SourceText
     materialized: bool | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -154,7 +154,7 @@ def _string(cursor: Cursor, what: str, hint: str) -> str:
     return str(cursor.tokens[cursor.index - 1].text)
 
 
-def _query(cursor: Cursor) -> Cut:
+def _query(cursor: Cursor) -> SourceText:
     """Reads the query to the end of the statement."""
     if not cursor.at_end and cursor.word() not in QUERY_WORDS:
         raise cursor.error("a view is a query", hint="for instance AS SELECT region, sum(amount) FROM orders ...")

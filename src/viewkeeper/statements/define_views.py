@@ -28,7 +28,7 @@ from viewkeeper.plan.maintainable import unbound
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.functions import SKETCHES
 from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
@@ -83,7 +83,7 @@ def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
         try_definitions(tx, lambda _: statement.name.place)
 
 
-def _check_functions(tx: OpenTransaction, query: Cut) -> None:
+def _check_functions(tx: OpenTransaction, query: SourceText) -> None:
     """Refuses functions that the database's engine does not have, or evaluates differently from the reference."""
     engine = tx.store.engine
     if engine.kind == "sail":
