@@ -1,4 +1,4 @@
-"""What a transaction would change, derived without writing anything."""
+"""The preview of a transaction: what it would change, derived without committing anything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def preview(tx: OpenTransaction) -> dict[str, Change]:
         propagate(tx)
         found = tx.changes()
         for change in found.values():
-            _ = change.rows  # fetched now: the files of a preview do not stay
+            _ = change.rows  # fetched now, because the files of a preview are deleted
         for key, rows in tx.seen.items():
             relation = tx.by_id(key)
             found[relation.name] = Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]

@@ -169,7 +169,7 @@ class _Changes:
                 else:
                     made[name] = one
                 if self._kind(name) is VirtualView:
-                    program.coming[name] = Query(one.node, one.names)
+                    program.new[name] = Query(one.node, one.names)
         for name in self.after:
             if not self.after[name]:
                 made.setdefault(name, _empty(schemas[name]))
