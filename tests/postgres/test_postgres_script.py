@@ -143,7 +143,7 @@ OTHERWISE = {
     "DROP TABLE t": "this is neither a table nor a view",
     "CREATE TABLE t (i INT); CREATE TABLE T (i INT)": "there are two relations named 'T'",
     "CREATE TABLE t (i INT); CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT i FROM t": "a script for PostgreSQL "
-    "creates all views",
+    "always creates its views",
     f"CREATE TABLE {'t' * 60} (i INT)": f"the name '{'t' * 60}' is longer than 50 bytes",
     "CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i AS ctid FROM t": "v has no triggers for "
     "PostgreSQL: no column can be named 'ctid' in a script for PostgreSQL",

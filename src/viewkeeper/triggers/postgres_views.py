@@ -102,7 +102,7 @@ def read_file(text: str) -> File:
 def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> View:
     place = Place.at(statement.text, statement.start, statement.end - statement.start)
     if parsed.or_replace or parsed.if_not_exists:
-        raise SqlError("a script for PostgreSQL creates all views", place=place, hint="write CREATE VIEW")
+        raise SqlError("a script for PostgreSQL always creates its views", place=place, hint="write CREATE VIEW")
     try:
         found = translate(parsed.query, statement.text, _Catalog(known), PostgresTyper())
         node = without_full_joins(found.node)
