@@ -251,7 +251,7 @@ hint: for instance AS SELECT region, sum(amount) FROM orders ...""",
     ),
     (
         "CREATE VIEW v AS SELECT a FROM t AS OF EPOCH 3",
-        """a view follows its tables, so it cannot read them AS OF an epoch
+        """a view is maintained with its tables, so it cannot read them AS OF an epoch
 at line 1, column 34:
   CREATE VIEW v AS SELECT a FROM t AS OF EPOCH 3
                                    ^^

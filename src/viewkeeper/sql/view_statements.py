@@ -161,7 +161,9 @@ def _query(cursor: Cursor) -> SourceText:
     words = [token.text.upper() for token in cursor.tokens[-4:]]
     if words[:3] == ["AS", "OF", "EPOCH"]:
         cursor.index = len(cursor.tokens) - 4
-        raise cursor.error("a view follows its tables, so it cannot read them AS OF an epoch", hint="leave it out")
+        raise cursor.error(
+            "a view is maintained with its tables, so it cannot read them AS OF an epoch", hint="leave it out"
+        )
     return cursor.rest("a query")
 
 

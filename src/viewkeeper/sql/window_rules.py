@@ -98,8 +98,8 @@ class _Rule:
     def edge(self) -> exp.Expr:
         """first_value, last_value over RANGE: the smallest or largest value of the rows at the edge of the frame.
 
-        Where the frame reaches to the edge of the partition, it stays as it is: the order of rows decides, with the whole
-        row as tie-break. Elsewhere all peers see the same frame, and must get the same value.
+        Where the frame reaches to the edge of the partition, it stays as it is: the order of rows decides, and the whole
+        row breaks ties. Elsewhere all peers see the same frame, and must get the same value.
         """
         side = _EDGES[self.written.name]
         at = self.frame.start if side < 0 else self.frame.end
