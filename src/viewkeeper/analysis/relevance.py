@@ -32,7 +32,7 @@ def implied_ranges(condition: Expression) -> Ranges:
 def fixed_values(condition: Expression) -> dict[Attribute, Any]:
     """The attributes that a condition fixes to one value, and the values."""
     labels = {a.label: a for a in condition.attributes}
-    single = [(label, told[0]) for label, told in implied_ranges(condition).columns if len(told) == 1]
+    single = [(label, ranges[0]) for label, ranges in implied_ranges(condition).columns if len(ranges) == 1]
     return {labels[label]: low for label, (low, high) in single if low is not None and low == high}
 
 
@@ -64,7 +64,7 @@ def filters_of(node: n.Node, relation: str) -> list[Ranges]:
         if isinstance(part, n.Scan):
             if part.relation == relation:
                 named = {a.label: name for a, name in zip(part.attributes, part.stored_names, strict=True)}
-                columns = [(named[label], told) for c in above for label, told in implied_ranges(c).columns]
+                columns = [(named[label], ranges) for c in above for label, ranges in implied_ranges(c).columns]
                 found.append(Ranges(tuple(columns)))
             return
         for below in part.inputs:

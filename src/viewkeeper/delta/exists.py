@@ -36,8 +36,8 @@ def asks_for_any_row(node: n.Exists | n.Outer) -> bool:
 
 def left_term(laws: Laws, node: n.Exists | n.Outer, left: n.Node) -> n.Node:
     """The operator is linear on the left: δS in the place of S, against T@new."""
-    careful = any(condition.raises for condition in node.conditions)
-    return replace(node, left=net(left) if careful else left, right=laws.new(node.right))
+    fallible = any(condition.raises for condition in node.conditions)
+    return replace(node, left=net(left) if fallible else left, right=laws.new(node.right))
 
 
 def both_sides(

@@ -16,7 +16,7 @@ from viewkeeper.delta.laws import Laws, net, sum_of
 
 def change(laws: Laws, node: n.Join) -> n.Node | None:
     """The telescope."""
-    careful = tuple(condition for condition in node.conditions if condition.raises)
+    fallible = tuple(condition for condition in node.conditions if condition.raises)
     plain = tuple(condition for condition in node.conditions if not condition.raises)
     terms: list[n.Node] = []
     for index, part in enumerate(node.inputs):
@@ -27,9 +27,9 @@ def change(laws: Laws, node: n.Join) -> n.Node | None:
         after = tuple(laws.old(other) for other in node.inputs[index + 1 :])
         terms.append(n.Join((*before, changed, *after), node.equalities, plain))
     total = sum_of(terms, node.outputs)
-    if total is None or not careful:
+    if total is None or not fallible:
         return total
-    return n.Filter(net(total), conjunction(careful))
+    return n.Filter(net(total), conjunction(fallible))
 
 
 def _is_not_referred_to_yet(laws: Laws, node: n.Join, index: int) -> bool:

@@ -147,8 +147,8 @@ class Engine:
         if self.given is None:
             _knock(self.where)
         session = self.given if self.given is not None else self.session
-        told = self._guard(lambda: session.sql("SELECT version()").collect()[0][0])
-        self.kind = "spark" if str(told).startswith(str(session.version)) else "sail"
+        version = self._guard(lambda: session.sql("SELECT version()").collect()[0][0])
+        self.kind = "spark" if str(version).startswith(str(session.version)) else "sail"
 
     @property
     def session(self) -> Any:

@@ -62,10 +62,10 @@ def same_text(equality: n.Equality) -> Expression:
 
 def condition_text(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...], engine: str) -> str:
     """The condition of a join."""
-    told = [same_text(equality).sql for equality in equalities]
-    if conditions or not told:
-        told.append(in_turn(conditions, engine))
-    return " AND ".join(f"({one})" for one in told) if len(told) > 1 else told[0]
+    texts = [same_text(equality).sql for equality in equalities]
+    if conditions or not texts:
+        texts.append(in_turn(conditions, engine))
+    return " AND ".join(f"({one})" for one in texts) if len(texts) > 1 else texts[0]
 
 
 def in_turn(conditions: Iterable[Expression], engine: str) -> str:

@@ -84,9 +84,9 @@ def _is_total(call: n.Call) -> bool:
 def _depends_on_copies(call: n.Call) -> bool:
     """Whether an aggregate depends on the counts of values."""
     assert call.text is not None
-    told = call.text.sql
-    distinct = told.startswith(f"{call.function}(DISTINCT ")
-    floats = call.function in ("sum", "avg") and "collect_set(" in told
+    sql = call.text.sql
+    distinct = sql.startswith(f"{call.function}(DISTINCT ")
+    floats = call.function in ("sum", "avg") and "collect_set(" in sql
     return not (call.function in OF_A_SET or distinct or floats)
 
 

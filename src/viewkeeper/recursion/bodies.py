@@ -34,13 +34,13 @@ def body(rule: Rule, head: Predicate, source: Source, first: int | None = None) 
             node = n.Exists(
                 node, source(i, literal), _towards(rule, there | computed.keys(), literal.attributes), negated=True
             )
-    careful = tuple(condition for condition in rule.conditions if condition.raises or not joined)
+    filters = tuple(condition for condition in rule.conditions if condition.raises or not joined)
     for equality in rule.equalities:
         for value, attribute in ((equality.left, equality.right), (equality.right, equality.left)):
             if value in computed and attribute in there:
-                careful = (*careful, text("{} <=> {}", value, attribute))
-    if careful:
-        node = n.Filter(node, conjunction(careful))
+                filters = (*filters, text("{} <=> {}", value, attribute))
+    if filters:
+        node = n.Filter(node, conjunction(filters))
     return n.Project(node, tuple(zip(head.attributes, rule.columns, strict=True)))
 
 

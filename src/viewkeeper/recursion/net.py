@@ -66,8 +66,10 @@ class Outer:
             change = differentiate(n.Distinct(part), changed)
             if change is None:
                 continue
-            came, gone = space.parted(change)
-            self.changes |= {(number, sign): rows for sign, rows in ((ADDED, came), (REMOVED, gone)) if rows.count}
+            inserted, deleted = space.parted(change)
+            self.changes |= {
+                (number, sign): rows for sign, rows in ((ADDED, inserted), (REMOVED, deleted)) if rows.count
+            }
 
     def steps(self, rules: Sequence[Rule], sign: int) -> list[Step]:
         """The steps in which changes of one sign enter the rules; a negated literal flips the sign."""

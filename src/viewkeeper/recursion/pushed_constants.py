@@ -40,7 +40,7 @@ def _pushed(node: n.Node, constants: Constants, numbers: Numbers) -> n.Node:
     match node:
         case n.Fixpoint():
             below = node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
-            return below if node.bag else _specialised(below, constants, numbers)
+            return below if node.bag else _specialized(below, constants, numbers)
         case n.Filter():
             more = _fixed(node.condition)
             return node.with_inputs((_pushed(node.input, {**constants, **more}, numbers),))
@@ -101,7 +101,7 @@ def _spread(constants: Constants, equalities: tuple[Equality, ...]) -> Constants
         found.update(more)
 
 
-def _specialised(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.Fixpoint:
+def _specialized(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.Fixpoint:
     """The recursion, rewritten for constants in some columns of the relation that it returns."""
     bound = tuple(i for i, a in enumerate(node.outputs) if a in constants)
     if not bound or MARK in node.shown:

@@ -123,8 +123,8 @@ class Workspace:
         kept = self.reader.keep(lowered)
         if kept.rows is not None:
             net = consolidate(kept.rows)
-            came, gone = (part_with_sign(net, sign).drop_columns([WEIGHT]) for sign in (1, -1))
-            return self.on_driver(came, kept.outputs), self.on_driver(gone, kept.outputs)
+            inserted, deleted = (part_with_sign(net, sign).drop_columns([WEIGHT]) for sign in (1, -1))
+            return self.on_driver(inserted, kept.outputs), self.on_driver(deleted, kept.outputs)
         return self._with_sign(kept, ">"), self._with_sign(kept, "<")
 
     def _with_sign(self, kept: Lowered, sign: str) -> Rows:

@@ -121,8 +121,8 @@ class _Printer:
             whole = f"{text}\n{_grouped(groups)}HAVING sum({LOG_WEIGHT}) <> 0"
             return restricted(self._share(node, lambda: whole))
         here = restricted(_selected([*names, "1 AS _vk_n"], f"FROM {identifier(node.relation)}"))
-        gone = restricted(_selected([*names, f"-{LOG_WEIGHT}"], f"FROM {log}"))
-        both = _nested(f"{here}\nUNION ALL\n{gone}")
+        undone = restricted(_selected([*names, f"-{LOG_WEIGHT}"], f"FROM {log}"))
+        both = _nested(f"{here}\nUNION ALL\n{undone}")
         names = [*labels, "CAST(sum(_vk_n) AS bigint) AS _vk_n"]
         there = self._fence("sum(_vk_n)")
         total = f"SELECT {_listed(*names)} FROM {both} AS t {_grouped(labels)}{there}".rstrip()

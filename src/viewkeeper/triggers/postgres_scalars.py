@@ -510,7 +510,7 @@ class Scalars:
                 self._refuse(node, "a constant is expected here")
         return Term(f"CAST({name}({argument}){self._over} AS integer)", INT)
 
-    def _neighbour(self, node: exp.Expr) -> Term:
+    def _neighbor(self, node: exp.Expr) -> Term:
         """lag, lead, first_value, last_value, nth_value."""
         if self._where != WINDOW:
             self._refuse(node, "a window function cannot stand here")
@@ -526,7 +526,7 @@ class Scalars:
             if other.type is not None and not (other.type == kind or (kind.is_integer and other.type == INT)):
                 self._refuse(node, f"a {kind} is expected as its last argument")
             arguments.append(f"CAST({other.sql} AS {spelled(kind)})")
-        return Term(f"{_NEIGHBOURS[type(node)]}({', '.join(arguments)}){self._over}", kind)
+        return Term(f"{_NEIGHBORS[type(node)]}({', '.join(arguments)}){self._over}", kind)
 
     def _window(self, node: exp.Window) -> Term:
         """A window function with its OVER, of which only the type is used."""
@@ -631,7 +631,7 @@ _RANKINGS: dict[type[exp.Expr], str] = {
     exp.CumeDist: "cume_dist",
     exp.Ntile: "ntile",
 }
-_NEIGHBOURS: dict[type[exp.Expr], str] = {
+_NEIGHBORS: dict[type[exp.Expr], str] = {
     exp.Lag: "lag",
     exp.Lead: "lead",
     exp.FirstValue: "first_value",
@@ -689,7 +689,7 @@ _PRINTERS: dict[type[exp.Expr], tuple[Callable[[Scalars, Any], Term], tuple[str,
     exp.Median: (Scalars._middle, ("this",)),
     **dict.fromkeys(_SPREADS, (Scalars._spread, ("this",))),
     **dict.fromkeys(_RANKINGS, (Scalars._ranking, ("this",))),
-    **dict.fromkeys(_NEIGHBOURS, (Scalars._neighbour, ("this", "offset", "default"))),
+    **dict.fromkeys(_NEIGHBORS, (Scalars._neighbor, ("this", "offset", "default"))),
     exp.Window: (Scalars._window, ("this", "partition_by", "order", "spec", "over")),
 }
 """How each kind of syntax node is printed, and its supported arguments; any other argument is refused."""
