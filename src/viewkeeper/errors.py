@@ -1,7 +1,7 @@
 """One tree of errors. Each says what is wrong, where, and what to type instead.
 
-The message is one sentence on what is wrong; `place` points into the user's text; `detail` adds facts; `hint` can
-be typed. `view` is the view in which a commit failed.
+The message is one sentence on what is wrong; `place` is the position in the user's text; `detail` adds facts;
+`hint` can be typed. `view` is the view whose maintenance failed in a commit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """A spot in the text a user wrote: 1-based line and column, and how much to underline."""
+    """A position in the user's text: 1-based line and column, and the length to underline."""
 
     text: str
     line: int
@@ -21,7 +21,7 @@ class Place:
 
     @staticmethod
     def at(text: str, offset: int, length: int = 1) -> Place:
-        """The place of a character offset in a text."""
+        """The position of a character offset in a text."""
         offset = max(0, min(offset, len(text)))
         before = text[:offset]
         line = before.count("\n") + 1
@@ -39,7 +39,7 @@ class Place:
 
 
 class Name(str):
-    """A name that stands in a text, which knows its place there."""
+    """A name with its source span: the text it comes from, and where it starts and ends there."""
 
     __slots__ = ("end", "start", "text")
     text: str
@@ -48,19 +48,19 @@ class Name(str):
 
     @staticmethod
     def at(name: str, text: str, start: int, end: int) -> Name:
-        """A name that stands, quoted or not, between two offsets of a text."""
+        """A name that is spelled, quoted or not, between two offsets of a text."""
         made = Name(name)
         made.text, made.start, made.end = text, start, end
         return made
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Its position in the text."""
         return Place.at(self.text, self.start, self.end - self.start)
 
 
 def place_of(name: str) -> Place | None:
-    """The place of a name that stands in a text; None for any other."""
+    """The position of a name that has a source span; None for any other."""
     return name.place if isinstance(name, Name) else None
 
 
@@ -68,7 +68,7 @@ _TAB = 4
 
 
 def _width(letter: str) -> int:
-    """How many places a letter takes on a screen."""
+    """How many columns of a screen a letter takes."""
     if letter == "\t":
         return _TAB
     if unicodedata.combining(letter):
@@ -114,7 +114,7 @@ class DatalogError(ViewkeeperError):
 
 
 class NotMaintainable(ViewkeeperError):
-    """A view that cannot be kept true by change."""
+    """A view that cannot be maintained."""
 
 
 class ConstraintViolation(ViewkeeperError):
@@ -126,7 +126,7 @@ class AssertionViolated(ViewkeeperError):
 
 
 class RuleLoop(ViewkeeperError):
-    """Rules that keep triggering each other."""
+    """Active rules that keep triggering each other."""
 
 
 class Conflict(ViewkeeperError):
@@ -134,7 +134,7 @@ class Conflict(ViewkeeperError):
 
 
 class NotFound(ViewkeeperError):
-    """A table, row or epoch that is not there."""
+    """A table, row or epoch that does not exist."""
 
 
 class AlreadyExists(ViewkeeperError):
@@ -150,7 +150,7 @@ class StorageError(ViewkeeperError):
 
 
 class EngineError(ViewkeeperError):
-    """Spark or Sail failed, or is not there."""
+    """Spark or Sail failed, or is not available."""
 
 
 class StatementTimeout(EngineError):

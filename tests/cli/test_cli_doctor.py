@@ -90,7 +90,7 @@ def test_leftovers_are_noted_and_vacuum_clears_them(rows: Any, run: Any, items: 
     (tmp_path / "lake" / "leases").mkdir(exist_ok=True)
     (tmp_path / "lake" / "leases" / "0123456789abcdef.json").write_text('{"entry": 1}')
     left, orphan = [row for row in rows("doctor", "--quick") if row["status"] == "note"]
-    assert left["found"] == "1 lease of processes that are gone"
+    assert left["found"] == "1 lease of dead processes"
     assert orphan["found"].startswith("1 file (")
     assert (tmp_path / "lake" / "leases" / "0123456789abcdef.json").exists()
     run("vacuum", "--grace", "0 seconds")

@@ -104,7 +104,7 @@ def test_compact_and_vacuum_keep_contents_and_epochs(run: Any, rows: Any, items:
     assert len(rows("history")) == 5
     assert rows("sql", "SELECT count(*) AS n FROM items AS OF EPOCH 2") == [{"n": 3}]
     assert "no table named 'itmes'" in run("compact", "itmes", code=1).stderr
-    assert "is not a span of time" in run("vacuum", "--grace", "soon", code=2).stderr
+    assert "is not a duration" in run("vacuum", "--grace", "soon", code=2).stderr
 
 
 def test_version_and_help(run: Any) -> None:

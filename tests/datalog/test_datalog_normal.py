@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.datalog.evaluate import derive
-from viewkeeper.datalog.normal import NormalAggregate, NormalRule, normalise
+from viewkeeper.datalog.normal import NormalAggregate, NormalRule, normalize
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.sameness import canonical, same_rule
 
 
 def normal(text: str) -> tuple[NormalRule, ...]:
     (clause,) = parse(text).clauses
-    return normalise(clause)
+    return normalize(clause)
 
 
 def outer(aggregate: NormalAggregate) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from viewkeeper.datalog import program_tree as s
 from viewkeeper.datalog import terms as t
-from viewkeeper.datalog.normal import normalise
+from viewkeeper.datalog.normal import normalize
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.sameness import same_rule
 from viewkeeper.datalog.walking import names, renamed, variables
@@ -114,7 +114,7 @@ def test_a_rule_stays_the_same_when_its_variables_are_renamed(clause: s.Clause) 
 @given(clauses)
 def test_in_a_normal_rule_a_name_is_one_variable(clause: s.Clause) -> None:
     """Variables of an aggregate that are not shared stand nowhere else."""
-    for rule in normalise(clause):
+    for rule in normalize(clause):
         around = set(names(variables([rule.head, *rule.body.positive, *rule.body.negated, *rule.body.constraints])))
         for aggregate in rule.body.aggregates:
             inside = set(names(variables([aggregate.body])))

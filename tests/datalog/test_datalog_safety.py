@@ -8,7 +8,7 @@ from tests.datalog.programs import CONTRACT
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.datalog.grounding import bound_variables
-from viewkeeper.datalog.normal import normalise
+from viewkeeper.datalog.normal import normalize
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.rule_queries import column_names
 from viewkeeper.datalog.safety import Checked, check
@@ -63,7 +63,7 @@ def test_safe_rules(text: str) -> None:
 
 
 def test_bound_variables() -> None:
-    (rule,) = normalise(parse("p(a) :- node(x), b = a, a = x + 1, c < 1, d + 1 = x, !edge(e, _).").clauses[0])
+    (rule,) = normalize(parse("p(a) :- node(x), b = a, a = x + 1, c < 1, d + 1 = x, !edge(e, _).").clauses[0])
     assert bound_variables(rule.body) == {"x", "a", "b"}
     assert bound_variables(rule.body, ["e"]) == {"x", "a", "b", "e"}
 

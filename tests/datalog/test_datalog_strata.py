@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from viewkeeper.datalog.normal import NormalRule, normalise
+from viewkeeper.datalog.normal import NormalRule, normalize
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.rule_graph import Arc, Sign, components, dependency_graph
 from viewkeeper.datalog.strata import stratify
@@ -15,7 +15,7 @@ from viewkeeper.errors import DatalogError
 
 
 def rules(text: str) -> tuple[NormalRule, ...]:
-    return tuple(rule for clause in parse(text).clauses for rule in normalise(clause))
+    return tuple(rule for clause in parse(text).clauses for rule in normalize(clause))
 
 
 def test_the_graph_has_signs() -> None:

@@ -335,7 +335,7 @@ hint: the tables are s, t""",
 at line 1, column 26:
   DROP FUNCTION /* nope */ nope
                            ^^^^
-hint: SHOW FUNCTIONS lists those that the database knows""",
+hint: SHOW FUNCTIONS lists the declared ones""",
     ),
     (
         "DELETE FROM t WHERE exists(array(1), nope -> nope > 0) AND nope = 1",

@@ -61,7 +61,7 @@ def test_a_statement_has_a_time_limit(engine: str, tmp_path: Path) -> None:
         ),
         (
             "SET statement_timeout = '5 m'",
-            "'5 m' is not a span of time",
+            "'5 m' is not a duration",
             "write for instance SET statement_timeout = '30 s', '500 ms' or '5 minutes', or 0 for no limit",
         ),
         ("SET max_rounds = 0", "'max_rounds' is a number from 1 on", "write for instance SET max_rounds = 100000"),

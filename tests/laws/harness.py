@@ -46,7 +46,7 @@ class Laws:
         relation = tx.create(
             name, schema, Definition(MATERIALIZED, "", names, body, body, uses=uses, refresh="incremental")
         )
-        tx.unfilled.add(relation.id)
+        tx.to_load.add(relation.id)
         assert commit(tx) is not None
         self.nodes[name] = node
 

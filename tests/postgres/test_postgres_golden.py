@@ -19,7 +19,7 @@ FILES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in G
 
 NO_FUNCTION = "PostgreSQL has no function that is known to mean the same"
 QUOTIENT = "a quotient of DECIMALs has other digits in PostgreSQL"
-RECURSIVE = "a recursive view has no rules for PostgreSQL"
+RECURSIVE = "a recursive view has no triggers for PostgreSQL"
 REFUSED: dict[str, dict[str, str]] = {
     "case_expressions": {"strings": f"UPPER(TRIM(s)): {NO_FUNCTION}"},
     "dates": {"by_time": "CAST('2024-01-31 12:00:00.000002' AS TIMESTAMP): this constant depends on the time zone"},
@@ -28,13 +28,13 @@ REFUSED: dict[str, dict[str, str]] = {
         "shares": f"sum(a) * 100 / sum(b): {QUOTIENT}",
         "mean": f"sum(a) / count(*): {QUOTIENT}",
     },
-    "found/equal_after_a_cast": dict.fromkeys("vwx", "s = i: STRING and INT are compared otherwise in PostgreSQL"),
+    "found/equal_after_a_cast": dict.fromkeys("vwx", "s = i: STRING and INT are compared differently in PostgreSQL"),
     "found/fields_named_like_columns": {
         "v": "PostgreSQL has no type that means the same as struct<`c1`:int,`c2`:int,`z`:int>",
     },
     "found/infinities_and_fits": {"extremes": f"REGR_R2(y, z): {NO_FUNCTION}"},
     "found/mixed_null_safe_joins": {"v8": f"UPPER(c1): {NO_FUNCTION}"},
-    "found/types_of_branches": {"compared": "y + n: FLOAT is widened otherwise in PostgreSQL"},
+    "found/types_of_branches": {"compared": "y + n: FLOAT is widened differently in PostgreSQL"},
     "found/zeros_that_are_equal": {"v": "CAST(y AS STRING): a cast of DOUBLE to STRING differs in PostgreSQL"},
     "lateral_explode": {
         "items": f"EXPLODE(xs): {NO_FUNCTION}",
@@ -71,7 +71,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "bare_list": f"LISTAGG(s, ',') WITHIN GROUP (ORDER BY s): {NO_FUNCTION}",
     },
 }
-"""Views that have no rules, file by file, and why. No other test of this package covers them."""
+"""Views that have no triggers, file by file, and why. No other test of this package covers them."""
 
 MIDDLE = "percentile_cont(0.5) WITHIN GROUP (ORDER BY {})"
 OWN = {
@@ -174,4 +174,4 @@ def test_refused(name: str) -> None:
             text = ";\n".join([tables_of(script), *map(create, [*before, view])])
             with pytest.raises(ViewkeeperError) as caught:
                 postgres_script(text)
-            assert caught.value.message == f"{view.name} has no rules for PostgreSQL: {REFUSED[name][view.name]}"
+            assert caught.value.message == f"{view.name} has no triggers for PostgreSQL: {REFUSED[name][view.name]}"

@@ -43,7 +43,7 @@ def test_other_tables(pg: psycopg.Connection) -> None:
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         pg.execute(script)
     assert caught.value.diag.message_primary == (
-        'these rules were made for other tables: "t".a is not NOT NULL; "t".b is numeric(9,2), not numeric(8,2); '
+        'this script was made for other tables: "t".a is not NOT NULL; "t".b is numeric(9,2), not numeric(8,2); '
         '"t" has no column d'
     )
     pg.execute("ROLLBACK; DROP TABLE t; CREATE TABLE t (a integer NOT NULL, b numeric(8,2), c varchar(3), d integer) ")
@@ -74,7 +74,7 @@ def test_taken_away_again(pg: psycopg.Connection) -> None:
     script = postgres_script(tables + views + "CREATE MATERIALIZED VIEW w AS SELECT DISTINCT a FROM v")
     pg.execute(script)
     pg.execute("INSERT INTO t VALUES (1)")
-    removal = script.split("-- To take all of it away again:\n")[1]
+    removal = script.split("-- To remove all of this:\n")[1]
     pg.execute("\n".join(line.removeprefix("--") for line in removal.splitlines()))
     assert pg.execute(query).fetchone() == before
 
@@ -86,19 +86,19 @@ REFUSED = {
     "p / 3": "p / 3: a quotient of DECIMALs has other digits in PostgreSQL",
     "q * q": "q * q: the result has more than 38 digits, and Spark would round it",
     "y + y": "y + y: a TINYINT is a SMALLINT in PostgreSQL, and overflows later",
-    "f + i": "f + i: FLOAT is widened otherwise in PostgreSQL",
+    "f + i": "f + i: FLOAT is widened differently in PostgreSQL",
     "CAST(d AS INT)": "CAST(d AS INT): a cast of DOUBLE to INT differs in PostgreSQL",
     "CAST(p AS INT)": "CAST(p AS INT): a cast of DECIMAL(10,2) to INT differs in PostgreSQL",
     "CAST(s AS INT)": "CAST(s AS INT): a cast of STRING to INT differs in PostgreSQL",
     "CAST(m AS STRING)": "CAST(m AS STRING): a cast of TIMESTAMP to STRING differs in PostgreSQL",
-    "s = 1": "s = 1: STRING and INT are compared otherwise in PostgreSQL",
-    "w > '2024-01-01'": "w > '2024-01-01': DATE and STRING are compared otherwise in PostgreSQL",
-    "w < m": "w < m: DATE and TIMESTAMP are compared otherwise in PostgreSQL",
+    "s = 1": "s = 1: STRING and INT are compared differently in PostgreSQL",
+    "w > '2024-01-01'": "w > '2024-01-01': DATE and STRING are compared differently in PostgreSQL",
+    "w < m": "w < m: DATE and TIMESTAMP are compared differently in PostgreSQL",
     "m > TIMESTAMP '2024-01-01 00:00:00'": "CAST('2024-01-01 00:00:00' AS TIMESTAMP): "
     "this constant depends on the time zone",
     "coalesce(s, i)": "COALESCE(s, i): STRING and INT have no type in common that PostgreSQL would choose too",
     "s LIKE s": "s LIKE s: the pattern must be a constant without \\",
-    "substring(s, -1)": "SUBSTRING(s, -1): places must be constants here, and the first is 1",
+    "substring(s, -1)": "SUBSTRING(s, -1): positions must be constants here, and the first is 1",
     "concat(s, i)": "i: a STRING is expected here, it is INT",
     "year(m)": "m: a DATE is expected here, it is TIMESTAMP",
     "xs": "PostgreSQL has no type that means the same as ARRAY<INT>",
@@ -113,7 +113,7 @@ REFUSED = {
 def test_refused(column: str) -> None:
     with pytest.raises(ViewkeeperError) as caught:
         postgres_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS SELECT i, {column} AS x FROM t")
-    assert caught.value.message == f"v has no rules for PostgreSQL: {REFUSED[column]}"
+    assert caught.value.message == f"v has no triggers for PostgreSQL: {REFUSED[column]}"
     assert caught.value.place is not None
 
 
@@ -131,30 +131,30 @@ REFUSED_AGGREGATES = {
 def test_refused_aggregates(call: str) -> None:
     with pytest.raises(ViewkeeperError) as caught:
         postgres_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS SELECT s, {call} AS x FROM t GROUP BY s")
-    assert caught.value.message == f"v has no rules for PostgreSQL: {REFUSED_AGGREGATES[call]}"
+    assert caught.value.message == f"v has no triggers for PostgreSQL: {REFUSED_AGGREGATES[call]}"
 
 
 DEEP = f"{'(' * 1500}i > 1{')' * 1500}"
 
 OTHERWISE = {
     "CREATE TABLE t (i INT)": "there is no materialized view in it",
-    "CREATE MATERIALIZED VIEW v AS SELECT * FROM nothing": "v has no rules for PostgreSQL: "
+    "CREATE MATERIALIZED VIEW v AS SELECT * FROM nothing": "v has no triggers for PostgreSQL: "
     "there is no table or view named 'nothing'",
     "DROP TABLE t": "this is neither a table nor a view",
     "CREATE TABLE t (i INT); CREATE TABLE T (i INT)": "there are two relations named 'T'",
-    "CREATE TABLE t (i INT); CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT i FROM t": "a script for PostgreSQL makes "
-    "all views anew",
+    "CREATE TABLE t (i INT); CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT i FROM t": "a script for PostgreSQL "
+    "always creates its views",
     f"CREATE TABLE {'t' * 60} (i INT)": f"the name '{'t' * 60}' is longer than 50 bytes",
-    "CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i AS ctid FROM t": "v has no rules for PostgreSQL: "
-    "no column can be named 'ctid' in a script for PostgreSQL",
-    "CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i AS _VK_count FROM t": "v has no rules for "
+    "CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i AS ctid FROM t": "v has no triggers for "
+    "PostgreSQL: no column can be named 'ctid' in a script for PostgreSQL",
+    "CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i AS _VK_count FROM t": "v has no triggers for "
     "PostgreSQL: no column can be named '_VK_count' in a script for PostgreSQL",
     "CREATE TABLE `Éa` (i INT)": "'Éa' is another name in PostgreSQL",
     "CREATE TABLE `a\u2028b` (i INT)": "'a\\u2028b' cannot be a name in a script for PostgreSQL",
     "CREATE TABLE t (w DATE); CREATE MATERIALIZED VIEW v AS SELECT w FROM t WHERE w > DATE '2024-02-30'": "v has no "
-    "rules for PostgreSQL: CAST('2024-02-30' AS DATE): this constant cannot be told in PostgreSQL's words",
+    "triggers for PostgreSQL: CAST('2024-02-30' AS DATE): this constant cannot be written in PostgreSQL",
     f"CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i FROM t WHERE {DEEP}": "v has "
-    "no rules for PostgreSQL: the query is nested too deep",
+    "no triggers for PostgreSQL: the query is nested too deep",
     "CREATE TABLE `a$vk$b` (i INT)": "'a$vk$b' cannot be a name in a script for PostgreSQL",
 }
 
@@ -292,14 +292,14 @@ def test_command(tmp_path: Path) -> None:
 
 
 def test_command_refuses(tmp_path: Path) -> None:
-    """One view that has no rules, and nothing is printed."""
+    """One view that has no triggers, and nothing is printed."""
     text = "CREATE TABLE t (s STRING);\nCREATE MATERIALIZED VIEW v AS SELECT s FROM t;\n"
     text += "CREATE MATERIALIZED VIEW w AS\nSELECT upper(s) AS s FROM t;\n"
     found = CliRunner().invoke(cli, ["rules", "-", "--target", "postgres"], input=text)
     assert found.exit_code == 1
     assert found.stdout == ""
     assert found.stderr == (
-        "error: w has no rules for PostgreSQL: UPPER(s): PostgreSQL has no function that is known to mean the same\n"
+        "error: w has no triggers for PostgreSQL: UPPER(s): PostgreSQL has no function that is known to mean the same\n"
         "at line 4, column 8:\n  SELECT upper(s) AS s FROM t;\n         ^^^^^^^^^^^^^\n"
     )
 

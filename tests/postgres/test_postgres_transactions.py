@@ -119,7 +119,7 @@ def test_reading_within_a_transaction(world: World) -> None:
         with (
             pytest.raises(
                 psycopg.errors.RaiseException,
-                match="tables that views are kept of cannot be changed while constraints are immediate",
+                match="tables of maintained views cannot be changed while constraints are immediate",
             ),
             world.pg.transaction(),
         ):
@@ -232,7 +232,7 @@ def test_changes_that_were_not_seen(world: World) -> None:
     world.pg.execute("ALTER TABLE r DISABLE TRIGGER USER")
     world.pg.execute("INSERT INTO r VALUES (6, 1, 60)")
     world.pg.execute("ALTER TABLE r ENABLE TRIGGER USER")
-    with pytest.raises(psycopg.errors.RaiseException, match="rows would go from joined that are not in it"):
+    with pytest.raises(psycopg.errors.RaiseException, match="rows to delete from joined are not in it"):
         world.pg.execute("DELETE FROM r WHERE id = 6")
 
 

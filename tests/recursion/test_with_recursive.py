@@ -73,7 +73,7 @@ def test_a_changed_step_is_followed_as_a_change(db: vk.Database) -> None:
     other = QUERIES["linear"].replace("SELECT x, y FROM edge UNION", "SELECT x, y FROM edge WHERE x <> 4 UNION")
     commit = db.sql(f"ALTER MATERIALIZED VIEW r AS {other}").commit
     assert commit.changes["r"].weights() == {(4, 5): -1}
-    assert "its definition is another: this rule" in commit.report["r"].reason
+    assert "its definition has changed: rule" in commit.report["r"].reason
     assert db.verify().equal
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from viewkeeper.errors import Place
-from viewkeeper.sql.dialect import Cut, place_in
+from viewkeeper.sql.dialect import SourceText, place_in
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_wide_letters_are_marked_as_wide_as_they_are() -> None:
 
 def test_a_piece_of_text_knows_where_it_was_cut_from() -> None:
     whole = "SELECT 1; SELECT 1"
-    second = Cut.of(whole, 10, 18)
+    second = SourceText.of(whole, 10, 18)
     assert place_in(second, 7, 1, whole).column == 18
     assert place_in("SELECT 1", 7, 1, whole).column == 8
     assert place_in(second, 7, 1, "SELECT 1").column == 8

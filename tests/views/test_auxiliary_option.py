@@ -234,8 +234,8 @@ def test_refusals(db: vk.Database) -> None:
     with pytest.raises(vk.errors.NotMaintainable) as caught:
         db.sql(lean.format("", "SELECT g, stddev(d) AS z FROM t GROUP BY g"))
     assert str(caught.value) == (
-        "v cannot be kept without an auxiliary relation: stddev rounds by the order of the rows, so what it was before "
-        "a change must be stored\n"
+        "v cannot be maintained without an auxiliary relation: stddev rounds by the order of the rows, so its "
+        "value before a change must be stored\n"
         "at line 1, column 26:\n"
         "  CREATE MATERIALIZED VIEW v WITH (auxiliary = false) AS SELECT g, stddev(d) AS z FROM t GROUP BY g\n"
         "                           ^\n"
@@ -275,7 +275,7 @@ def test_what_it_would_save(db: vk.Database) -> None:
         return would_save(state, relation)
 
     assert said("v") == (
-        "WITH (auxiliary = true) would keep γ[g; count(x), count(*)]: a change would no longer read t for them"
+        "WITH (auxiliary = true) would store γ[g; count(x), count(*)]: a change would no longer read t for them"
     )
     assert [said(name) for name in ("plain", "has", "t")] == [None, None, None]
 
@@ -284,8 +284,8 @@ def test_what_it_would_save(db: vk.Database) -> None:
 def test_explain_says_what_it_would_save(db: vk.Database) -> None:
     db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g STRING, x INT)")
     db.sql("CREATE VIEW v AS SELECT g, count(x) AS n FROM t GROUP BY g; CREATE VIEW w AS SELECT id FROM t WHERE x > 1")
-    line = "WITH (auxiliary = true) would keep γ[g; count(x), count(*)]: a change would no longer read t for them"
+    line = "WITH (auxiliary = true) would store γ[g; count(x), count(*)]: a change would no longer read t for them"
     assert line in db.explain("v").splitlines()
     assert "auxiliary = true" not in db.explain("w")
     db.sql("CREATE OR REPLACE VIEW v WITH (auxiliary = true) AS SELECT g, count(x) AS n FROM t GROUP BY g")
-    assert "would keep" not in db.explain("v")
+    assert "would store" not in db.explain("v")

@@ -148,7 +148,7 @@ def test_explain_view_shows_both_costs(large: vk.Database) -> None:
         assert cost["incremental"]["1"] < cost["full"]
         assert cost["refresh"] == "auto"
         turn = cost["full from"]
-        way = "is always incremental" if turn is None else f"turns to full from about {turn:,} rows changed on"
+        way = "is always incremental" if turn is None else f"is full from about {turn:,} rows changed on"
         assert f"  refresh = 'auto' {way}" in lines
     assert 10_000 < body["changes"]["a"]["cost"]["full from"] <= 2 * ROWS
     virtual = large.explain("virtual")
@@ -162,13 +162,13 @@ def test_explain_view_shows_both_costs(large: vk.Database) -> None:
 def test_a_plan_is_laid_out_once(large: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW v AS {JOINED}")
     laid_out: list[str] = []
-    original: Callable[..., Any] = layout._lay_out
+    original: Callable[..., Any] = layout._make_plan
 
     def noted(*arguments: Any) -> Any:
         laid_out.append(arguments[2].name)
         return original(*arguments)
 
-    monkeypatch.setattr(layout, "_lay_out", noted)
+    monkeypatch.setattr(layout, "_make_plan", noted)
     for number in range(3):
         done(large, f"UPDATE a SET x = -{number + 1} WHERE id = 3")
     assert laid_out == ["v"]

@@ -135,7 +135,7 @@ def test_functions_in_use_stay_as_they_are(tmp_path: Path, fns: str) -> None:
         epoch = db.epoch
         db.function("F", "vk_fns:twice", returns="BIGINT")
         assert db.epoch == epoch
-        with pytest.raises(ConstraintViolation, match="the function F cannot be declared otherwise: w uses it"):
+        with pytest.raises(ConstraintViolation, match="the function F cannot be replaced: w uses it"):
             db.function("F", "vk_fns:plus1", returns="BIGINT")
         with pytest.raises(ConstraintViolation) as problem:
             other.sql("DROP FUNCTION f")

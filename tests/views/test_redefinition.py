@@ -25,12 +25,12 @@ FOLLOWED = {
     "a branch more": (
         "SELECT id, x FROM t",
         "SELECT id, x FROM t UNION ALL SELECT id, x FROM s WHERE x = 3",
-        "a union branch came",
+        "a union branch added",
     ),
     "a branch less": (
         "SELECT id, x FROM s UNION ALL SELECT id, x FROM t UNION ALL SELECT y, x FROM t",
         "SELECT id, x FROM t",
-        "2 union branches went",
+        "2 union branches removed",
     ),
     "a condition in a branch": (
         "SELECT id, x FROM s UNION ALL SELECT id, x FROM t WHERE x > 3",
@@ -40,7 +40,7 @@ FOLLOWED = {
     "a set": (
         "SELECT x FROM t UNION SELECT x FROM s",
         "SELECT x FROM t UNION SELECT x FROM s UNION SELECT y FROM t",
-        "a union branch came",
+        "a union branch added",
     ),
     "below a group-by": (
         "SELECT g, count(*) AS n, sum(x) AS total, max(y) AS most FROM t WHERE y > 10 GROUP BY g",
@@ -136,7 +136,7 @@ def test_computed_anew(db: vk.Database, case: str) -> None:
     assert told(db, f"ALTER MATERIALIZED VIEW v AS {after}") == [f"v is refreshed in full: {difference}"]
     commit = db.sql(f"ALTER MATERIALIZED VIEW v AS {after}").commit
     assert commit.report["v"].strategy == "full"
-    assert commit.report["v"].reason == f"its definition is another: {difference}"
+    assert commit.report["v"].reason == f"its definition has changed: {difference}"
     assert db.verify().equal
 
 
@@ -148,7 +148,7 @@ def test_views_over_a_virtual_one_follow_it(db: vk.Database) -> None:
     alter = "ALTER VIEW low AS SELECT id, g FROM t WHERE y < 50"
     assert told(db, alter) == [
         "ids is maintained incrementally: its condition y < 30 became y < 50",
-        "low stores nothing: what it shows is another from then on",
+        "low stores nothing: it shows its new query from then on",
         "per_g is maintained incrementally: its condition y < 30 became y < 50",
     ]
     changes = db.sql(alter).commit.changes
@@ -177,5 +177,5 @@ def test_a_condition_that_may_fail_is_not_tried_on_rows_that_go(db: vk.Database)
         tx.sql("ALTER MATERIALIZED VIEW v AS SELECT id FROM t WHERE 10 / x > 1; DELETE FROM t WHERE x = 0")
     assert tx.commit_info is not None
     assert tx.commit_info.report["v"].strategy == "full"
-    assert "may fail for rows that came or went with it" in tx.commit_info.report["v"].reason
+    assert "may fail for rows that were inserted or deleted with it" in tx.commit_info.report["v"].reason
     assert db.sql("SELECT * FROM v").rows() == [(2,)]

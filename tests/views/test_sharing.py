@@ -66,7 +66,7 @@ def test_few_rows_are_not_worth_it(db: vk.Database) -> None:
 def test_explain_names_the_others(db: vk.Database) -> None:
     made(db, ["by_x", "plain", "lefts"])
     told = db.explain("by_x")
-    assert "in common with lefts, plain: (a ⋈ σ[w > 1](b))[k = k]" in told
+    assert "shared with lefts, plain: (a ⋈ σ[w > 1](b))[k = k]" in told
     assert "derived once for all when more than 20,000 rows change" in told
     body = json.loads(db.explain("plain", format="json"))
     assert body["in common"] == [{"join": "(a ⋈ σ[w > 1](b))[k = k]", "with": ["by_x", "lefts"]}]

@@ -270,7 +270,7 @@ def test_explain_statements(shop: vk.Database) -> None:
 
     assert lines("EXPLAIN DELETE FROM orders WHERE id = 1") == [
         "DELETE changes orders: its rows",
-        "  reaches late, a materialized view that takes it in at its next REFRESH",
+        "  reaches late, a materialized view maintained by its next REFRESH",
         "  reaches v, a materialized view maintained by the commit; only deletes reach it",
         "  reaches w through v, a view that stores nothing; only deletes reach it",
     ]
@@ -279,7 +279,7 @@ def test_explain_statements(shop: vk.Database) -> None:
         f"reads, at epoch {shop.epoch}:",
         "  w: a view, computed from",
         "    v: a materialized view, 0 stored rows in 0 files",
-        "  late: a materialized view, 0 stored rows in 0 files, true as of epoch 2",
+        "  late: a materialized view, 0 stored rows in 0 files, up to date as of epoch 2",
         "runs through the algebra of views",
     ]
     assert lines("EXPLAIN SELECT 1") == [
@@ -301,7 +301,7 @@ def test_an_update_of_columns_a_view_does_not_read_passes_it_by(shop: vk.Databas
     commit(tx)
     assert shop.sql("EXPLAIN UPDATE orders SET region = 'x'").rows() == [
         ("UPDATE changes orders: only region of its rows",),
-        ("  passes by ids, which does not read region",),
+        ("  does not reach ids, which does not read region",),
     ]
     assert "  reaches ids, a materialized view maintained by the commit" in [
         line for (line,) in shop.sql("EXPLAIN UPDATE orders SET id = id + 1").rows()

@@ -210,8 +210,8 @@ def test_explain_of_an_update_passes_by_what_does_not_read_the_column(shop: vk.D
     assert [line for (line,) in shop.sql("EXPLAIN UPDATE orders SET amount = 1").rows()] == [
         "UPDATE changes orders: only amount of its rows",
         "  reaches dear, a view that stores nothing",
-        "  passes by ids, which does not read amount",
-        "  passes by per_region, which does not read amount",
+        "  does not reach ids, which does not read amount",
+        "  does not reach per_region, which does not read amount",
     ]
     commit = shop.sql("UPDATE orders SET amount = 1").commit
     assert commit is not None

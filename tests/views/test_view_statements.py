@@ -163,7 +163,7 @@ hint: write on = 'commit' or 'demand'""",
     ),
     (
         "CREATE MATERIALIZED VIEW v WITH (lag = '5 mints') AS SELECT 1",
-        """'5 mints' is not a span of time
+        """'5 mints' is not a duration
 at line 1, column 40:
   CREATE MATERIALIZED VIEW v WITH (lag = '5 mints') AS SELECT 1
                                          ^^^^^^^^^
@@ -251,7 +251,7 @@ hint: for instance AS SELECT region, sum(amount) FROM orders ...""",
     ),
     (
         "CREATE VIEW v AS SELECT a FROM t AS OF EPOCH 3",
-        """a view follows its tables, so it cannot read them AS OF an epoch
+        """a view is maintained with its tables, so it cannot read them AS OF an epoch
 at line 1, column 34:
   CREATE VIEW v AS SELECT a FROM t AS OF EPOCH 3
                                    ^^

@@ -1,1 +1,1 @@
-"""The words of the algebra: types, schemas and signed bags of rows. Imports nothing of ours but errors."""
+"""The relational algebra: nodes, expressions, types, schemas and signed bags of rows. Imports only our errors."""

@@ -2,7 +2,7 @@
 
 Numbers go into numbers when the value fits (decimals round half up, as in Spark), strings into dates and timestamps
 when they read as one, dates into timestamps, and the two timestamp types into each other through the database's time
-zone. Nothing else changes its kind: a string is not a number.
+zone. There are no other conversions: a string is not a number.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def cast_array(source: Any, kind: Type, zone: str) -> Any:
 
 
 def _in_years(array: pa.Array, kind: Type) -> pa.Array:
-    """Refuses dates and times that neither Python nor the SQL standard has: outside the years 1 to 9999."""
-    span = YEARS.get(kind.name)
-    if span is not None:
+    """The array; refuses dates and times outside the years 1 to 9999, which neither Python nor the SQL standard has."""
+    years = YEARS.get(kind.name)
+    if years is not None:
         ends = pc.min_max(array.cast(pa.int32() if kind.name == "date" else pa.int64())).as_py()
-        if ends["min"] is not None and (ends["min"] < span[0] or ends["max"] > span[1]):
+        if ends["min"] is not None and (ends["min"] < years[0] or ends["max"] > years[1]):
             raise _Unfit(f"a {kind.name.upper()}", "it lies outside the years 1 to 9999")
     return array
 
@@ -163,10 +163,10 @@ def _cast_scalar(source: pa.Array, kind: Type, zone: str) -> pa.Array:
 
 
 def nearest_floats(source: pa.Array, target: pa.DataType) -> pa.Array:
-    """Numbers as FLOAT or DOUBLE: for each the nearest one, rounded once; a whole number must be met exactly.
+    """Numbers as the nearest FLOAT or DOUBLE, rounded once; an integer must convert exactly.
 
-    Decimals go through their digits: Arrow's own cast divides by a power of ten, which rounds a second time, so that
-    a fifth of all decimals with two digits become a neighbor of the nearest double.
+    Decimals are converted by way of their digits: Arrow's own cast divides by a power of ten and so rounds twice, which
+    turns a fifth of all decimals with two digits into a neighbor of the nearest double.
     """
     if pa.types.is_decimal(source.type):
         return source.cast(pa.string()).cast(target)
@@ -249,7 +249,7 @@ def _cast_struct(source: pa.Array, kind: Type, zone: str) -> pa.Array:
 
 
 def conform(table: pa.Table, schema: Schema, *, signed: bool = False) -> pa.Table:
-    """What an engine sent, in exactly our Arrow types."""
+    """An engine's result in exactly our Arrow types."""
     plain = cast_table(table.select(list(range(len(schema)))), schema, "the result", "UTC")
     if not signed:
         return plain

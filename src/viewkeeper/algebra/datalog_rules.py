@@ -2,8 +2,8 @@
 
     head(columns) :- literal, ..., equalities, conditions
 
-A variable that stands in several literals is one attribute for each, made equal. So a body is a join, and a rule can be
-taken apart and put together again like one.
+A variable that occurs in several literals is one attribute per literal, with equalities between them. So a body is a
+join and can be rewritten like one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Literal:
-    """A literal of a body: a recursive relation by its name, or an expression outside of the recursion by its number.
+    """A literal of a body: a recursive relation by name, or an expression outside the recursion by position.
 
-    `attributes` are its columns in this rule, by position. A negated one is always outside; its attributes are all made
-    equal to ones of other literals.
+    `attributes` are its columns in this rule, by position. A negated literal is outside the recursion; each of its
+    attributes is equal to one of another literal.
     """
 
     source: str | int
@@ -35,15 +35,15 @@ class Literal:
 
     @property
     def is_recursive(self) -> bool:
-        """Whether it stands for a relation of the recursion."""
+        """Whether it names a relation of the recursion."""
         return isinstance(self.source, str)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule. `columns` are the head's, over the attributes of the body's literals; `text` is for people.
+    """A Datalog rule. `columns` are the head's, over the attributes of the body's literals; `text` is for display.
 
-    `computed` are values that negated literals are compared with, where they are not plain attributes.
+    `computed` are the values that negated literals are compared with, where those are not plain attributes.
     """
 
     head: str

@@ -1,4 +1,4 @@
-"""Spans of time as people write them: '7 days'."""
+"""Durations as people write them: '7 days'."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _UNITS = {
 }
 
 
-def seconds(span: str | float) -> float:
-    """A span of time such as '7 days' in seconds; a number is seconds."""
-    if isinstance(span, (int, float)) and not isinstance(span, bool):
-        return float(span)
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(span).lower())
+def seconds(duration: str | float) -> float:
+    """A duration such as '7 days' in seconds; a number is in seconds already."""
+    if isinstance(duration, (int, float)) and not isinstance(duration, bool):
+        return float(duration)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(duration).lower())
     word = found.group(2) if found else ""
     unit = word if word in _UNITS else word.removesuffix("s")
     if found is None or unit not in _UNITS:
         raise SqlError(
-            f"'{span}' is not a span of time", hint="write for instance '30 seconds', '5 minutes' or '7 days'"
+            f"'{duration}' is not a duration", hint="write for instance '30 seconds', '5 minutes' or '7 days'"
         )
     return float(found.group(1)) * _UNITS[unit]

@@ -1,8 +1,7 @@
-"""Scalar expressions: the user's own text with the columns it names taken out.
+"""Scalar expressions: the user's own text, with attributes in place of column names.
 
-An attribute is a column inside a query: a number of its own, the name and type it has. An expression is text in
-between attributes, so it can be renamed and substituted without being understood, and every function of the engine
-stays as it was written.
+An attribute is a column inside a query: its column id, name and type. An expression is text with attributes in between,
+so attributes can be renamed and substituted without parsing it, and every engine function stays as it was written.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from viewkeeper.algebra.types import Type
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column inside a query. The number tells attributes apart; the name is for people."""
+    """A column inside a query. `number` is its column id, which identifies it; the name is for display."""
 
     number: int
     name: str
@@ -37,7 +36,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Expression:
-    """Engine text with attributes in it. `raises` says whether it can raise for some row."""
+    """Engine text with attributes in it. `raises` says whether it is fallible: whether it can raise for some row."""
 
     parts: tuple[str | Attribute, ...]
     raises: bool = True
@@ -49,7 +48,7 @@ class Expression:
 
     @property
     def attribute(self) -> Attribute | None:
-        """The attribute it consists of, if it is nothing else."""
+        """The attribute, if the expression is nothing but one."""
         if len(self.parts) == 1 and isinstance(self.parts[0], Attribute):
             return self.parts[0]
         return None
@@ -115,7 +114,7 @@ def text(template: str, *arguments: Attribute | Expression, raises: bool = False
 
 
 class Numbers:
-    """Gives attributes their numbers."""
+    """Makes attributes with new column ids."""
 
     def __init__(self, start: int = 1) -> None:
         self._next = itertools.count(start)
@@ -136,7 +135,7 @@ Rename = Callable[[Attribute], Attribute]
 
 @dataclass(frozen=True)
 class Conjunction(Expression):
-    """Conditions with AND between them of which some may raise, kept apart so that they are tested in their order."""
+    """Conditions joined by AND, some of them fallible; stored one by one so that they are tested in order."""
 
     conditions: tuple[Expression, ...] = ()
 
@@ -146,7 +145,7 @@ class Conjunction(Expression):
 
 
 def conjunction(conditions: tuple[Expression, ...]) -> Expression:
-    """All of some conditions as one."""
+    """Some conditions joined by AND."""
     if len(conditions) == 1:
         return conditions[0]
     parts: list[str | Attribute] = []
@@ -158,7 +157,7 @@ def conjunction(conditions: tuple[Expression, ...]) -> Expression:
 
 
 def conditions_of(condition: Expression) -> tuple[Expression, ...]:
-    """The conditions that a condition puts together, in their order."""
+    """The conditions that a condition joins by AND, in order."""
     if not isinstance(condition, Conjunction):
         return (condition,)
     return tuple(part for inside in condition.conditions for part in conditions_of(inside))

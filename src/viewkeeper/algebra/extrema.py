@@ -8,9 +8,9 @@ _GREATEST = {"float": "3.4028234663852886E38", "double": "1.7976931348623157E308
 
 
 def extremum_text(function: str, label: str, kind: Type) -> str:
-    """min or max of a column. NaN is greater than every number; Sail's group-by is not sure of that.
+    """min or max of a column, where NaN is greater than every number. Sail's group-by does not guarantee that.
 
-    Sail also starts from the greatest finite number, which then stands for a group of infinities.
+    Sail also starts from the greatest finite number, and returns it for a group that holds only infinities.
     """
     if not kind.is_float:
         return f"{function}({label})"

@@ -1,7 +1,7 @@
 """The relational algebra: immutable nodes over bags of rows.
 
 Every node has `inputs` and `outputs`. The same nodes describe queries (over relations as they are) and changes of
-queries (over relations before, after, and what changed); `Scan.state` says which.
+queries (over the old state, the new state and the change of relations); `Scan.state` says which.
 
     query nodes    Scan Rows Project Filter Join Outer Exists Union Distinct Monus Least Aggregate Window Top Generate
                    Fixpoint
@@ -24,7 +24,7 @@ N = TypeVar("N", bound="Node")
 T = TypeVar("T")
 
 NEW, OLD, CHANGE = "new", "old", "change"
-"""The states of a relation that a scan can read: after and before the transaction, and what it changes."""
+"""What a scan reads of a relation: its state after the transaction, its state before, or its change."""
 
 
 class Node:
@@ -117,7 +117,7 @@ class _Unary(Node):
 
 @dataclass(frozen=True)
 class Project(_Unary):
-    """Computes columns, row by row. An attribute that is passed on keeps its number: (a, a)."""
+    """Computes columns, row by row. An attribute that is passed through keeps its column id: (a, a)."""
 
     columns: tuple[tuple[Attribute, Expression], ...]
 
@@ -138,8 +138,8 @@ class Filter(_Unary):
 class Join(Node):
     """Inner join of any number of inputs (a cross join where nothing connects them). Weights multiply.
 
-    `parents` are pairs of inputs, by number: what the first refers to by a foreign key, which the join compares, is
-    always there in the second.
+    `parents` are pairs of input positions: the join compares a foreign key of the first input with the key of the
+    second, so each value of it that is not NULL has a match there.
     """
 
     inputs_: tuple[Node, ...]
@@ -171,10 +171,10 @@ class _Binary(Node):
 
 @dataclass(frozen=True)
 class Outer(_Binary):
-    """LEFT or FULL outer join (a RIGHT join is a LEFT one, turned round). Equalities have left.left, right.right.
+    """LEFT or FULL outer join; a RIGHT join is a LEFT one with its sides swapped.
 
-    The outputs of a side that may be missing are new, nullable attributes: `padded` pairs each output with the
-    input's attribute it carries.
+    `left` of an equality is a column of the left input, `right` one of the right. The outputs of a side that may be
+    missing are new, nullable attributes: `padded` pairs each output with the input's attribute it carries.
     """
 
     equalities: tuple[Equality, ...]
@@ -184,7 +184,7 @@ class Outer(_Binary):
 
     @cached_property
     def outputs(self) -> tuple[Attribute, ...]:
-        """Left columns, then right columns; those that can be missing under new attributes."""
+        """Left columns, then right columns; those of a side that may be missing under new attributes."""
         renamed = {inner: outer for outer, inner in self.padded}
         return tuple(renamed.get(a, a) for a in (*self.left.outputs, *self.right.outputs))
 
@@ -254,8 +254,8 @@ class Least(_Binary):
 class Call:
     """An aggregate: `output` is its column.
 
-    Without `text` it is one of the aggregates kept by state: count, sum, min, max of `argument` (count without one is
-    count(*)). A sum's output is DECIMAL(38, scale), whatever it adds up. With `text` it is any other aggregate.
+    Without `text` it is an aggregate maintained from its stored value: count, sum, min, max of `argument` (count(*)
+    without one). The output of a sum is DECIMAL(38, scale) for every input. With `text` it is any other aggregate.
     """
 
     output: Attribute
@@ -266,7 +266,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Aggregate(_Unary):
-    """GROUP BY attributes of the input. `whole`: no GROUP BY, exactly one row also for no input."""
+    """GROUP BY attributes of the input. `whole`: no GROUP BY, so exactly one row even for empty input."""
 
     groups: tuple[Attribute, ...]
     calls: tuple[Call, ...]
@@ -313,7 +313,7 @@ class Window(_Unary):
 
 @dataclass(frozen=True)
 class Top(_Unary):
-    """ORDER BY ... LIMIT ... OFFSET, per partition (one, if none). Ties are broken by the whole row."""
+    """Top-k: ORDER BY ... LIMIT ... OFFSET per partition (without one, of all rows). The whole row breaks ties."""
 
     partition: tuple[Attribute, ...]
     order: tuple[Order, ...]
@@ -323,7 +323,7 @@ class Top(_Unary):
 
 @dataclass(frozen=True)
 class Generate(_Unary):
-    """A table function of each row (explode, inline ...); outer keeps rows for which it gives none."""
+    """A table function of each row (explode, inline ...); `outer` keeps the rows for which it returns none."""
 
     text: Expression
     generated: tuple[Attribute, ...]
@@ -337,10 +337,10 @@ class Generate(_Unary):
 
 @dataclass(frozen=True)
 class Fixpoint(Node):
-    """The least relations that some rules make of each other; `shown` is the one whose rows it has.
+    """The least fixpoint of the rules of some recursive relations; its rows are those of the relation `shown`.
 
-    Of sets, unless it is a `bag`: then a row is there as often as it can be derived. `inputs` are the expressions that
-    rules read outside of the recursion, `stored` the relations that hold the recursive ones, as far as there are any.
+    Relations are sets unless `bag`: then a row occurs as often as it can be derived. `inputs` are the expressions
+    outside the recursion that rules read, `stored` the stored relations of the recursive ones, where there are any.
     """
 
     inputs_: tuple[Node, ...]
@@ -353,7 +353,7 @@ class Fixpoint(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """What is read outside of the recursion."""
+        """The expressions outside the recursion."""
         return self.inputs_
 
     @property
@@ -362,7 +362,7 @@ class Fixpoint(Node):
         return self.attributes
 
 
-# what the laws of change are made of ------------------------------------------------------------
+# nodes of the laws of change ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -372,17 +372,17 @@ class Negate(_Unary):
 
 @dataclass(frozen=True)
 class Net(_Unary):
-    """A change consolidated: every row once, no zero weights; rows that are not there cannot raise above it."""
+    """The net change: every row once, no zero weights. Rows that cancel out cannot raise in an operator above it."""
 
 
 @dataclass(frozen=True)
 class Support(_Unary):
-    """The rows of a change as a set, whatever their weights: the keys that something happened to."""
+    """The rows of a change as a set, without their weights: the touched keys."""
 
 
 @dataclass(frozen=True)
 class Once(_Unary):
-    """A change that is used more than once: computed once, and kept while the transaction is worked on."""
+    """A change that is used more than once: computed once and cached for the transaction."""
 
 
 @dataclass(frozen=True)
@@ -399,10 +399,10 @@ class Restrict(_Binary):
 
 @dataclass(frozen=True)
 class Both(_Binary):
-    """Two states side by side: `left` is S@old, `right` is δS; each copy of a row with the state it is in.
+    """S@old and S@new as one relation: `left` is S@old, `right` is δS; each copy of a row carries its state.
 
-    `state` is 0 for the old and 1 for the new state. What is computed per state above it is the operator before and
-    after, from one reading of S.
+    `state` is 0 for the old and 1 for the new state. An operator computed per state above it gives its old and its new
+    result from one read of S.
     """
 
     state: Attribute
@@ -415,7 +415,7 @@ class Both(_Binary):
 
 @dataclass(frozen=True)
 class Signed(_Unary):
-    """Rows of two states as a change: new ones count +1, old ones -1."""
+    """The rows of both states as a change: weight +1 for new ones, -1 for old ones."""
 
     state: Attribute
 
@@ -427,14 +427,14 @@ class Signed(_Unary):
 
 @dataclass(frozen=True)
 class Rederived(Node):
-    """The change of a recursion that is not stored, when some relations have changed."""
+    """The change of a recursion that is not stored, derived on demand from the changes of some relations."""
 
     recursion: Fixpoint
     changed: tuple[str, ...]
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """What the recursion reads, in the state after."""
+        """What the recursion reads, in the new state."""
         return self.recursion.inputs
 
     @property
@@ -487,7 +487,7 @@ def map_attributes(part: T, rename: Callable[[Attribute], Attribute]) -> T:
 
 
 def fresh(node: N, numbers: Numbers) -> tuple[N, dict[Attribute, Attribute]]:
-    """The same expression with new numbers for all attributes, and which became which."""
+    """The same expression with new column ids, and the new attribute of each old one."""
     known: dict[Attribute, Attribute] = {}
 
     def rename(attribute: Attribute) -> Attribute:
@@ -521,7 +521,7 @@ def is_change(node: Node) -> bool:
 
 
 def produced(node: Node) -> Iterator[Attribute]:
-    """The attributes that come from a node and those below it; inside a recursion, those of its rules too."""
+    """The attributes that a node and those below it produce; inside a recursion, those of its rules too."""
     for part in node.walk():
         yield from part.outputs
         if isinstance(part, Fixpoint):
@@ -534,10 +534,10 @@ def produced(node: Node) -> Iterator[Attribute]:
 
 
 def highest(node: Node) -> int:
-    """The highest number of an attribute below a node."""
+    """The highest column id in a node and those below it."""
     return max((a.number for a in produced(node)), default=0)
 
 
 def at(node: Node, state: str) -> Node:
-    """An expression over relations in one state."""
+    """The same expression over all its relations in one state."""
     return transform(node, lambda part: dataclasses.replace(part, state=state) if isinstance(part, Scan) else part)

@@ -1,6 +1,6 @@
-"""Expressions for people: as a tree, and as a formula in the notation of the papers.
+"""Expressions for display: as a tree, and as a formula in the notation of the papers.
 
-δR is the net change of R, ΔR − ∇R: what is inserted less what is deleted. R@old and R@new are R before and after.
+δR is the net change of R, ΔR − ∇R: inserted rows minus deleted rows. R@old and R@new are R before and after.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ def title(node: n.Node) -> str:
 
 
 LONG = 80
-"""Expressions longer than this are cut when they are printed."""
+"""Longer expressions are truncated when printed."""
 
 
 def short(expression: Expression) -> str:
     """An expression that fits on a line."""
-    told = str(expression)
-    return told if len(told) <= LONG else told[: LONG - 1] + "…"
+    shown = str(expression)
+    return shown if len(shown) <= LONG else shown[: LONG - 1] + "…"
 
 
 def _names(attributes: tuple[Attribute, ...]) -> str:

@@ -95,7 +95,7 @@ def signed(table: pa.Table, weight: int) -> pa.Table:
 
 
 def negated(table: pa.Table) -> pa.Table:
-    """A signed table with every weight turned round."""
+    """A signed table with every weight negated."""
     index = table.schema.get_field_index(WEIGHT)
     return table.set_column(index, table.schema.field(index), pc.negate(table.column(index)))
 

@@ -39,9 +39,9 @@ class Key:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """FOREIGN KEY (columns) REFERENCES table (referenced): values that are not NULL must be there as a key of a table.
+    """FOREIGN KEY (columns) REFERENCES table (referenced): values that are not NULL must exist as a key of the table.
 
-    `referenced` is empty until it is known that the PRIMARY KEY is meant.
+    `referenced` is empty where the PRIMARY KEY is meant and not yet looked up.
     """
 
     columns: tuple[str, ...]
@@ -79,12 +79,12 @@ class Schema:
 
     @property
     def is_set(self) -> bool:
-        """Whether no row can be there twice: some key has no column that may be NULL."""
+        """Whether no row can occur twice: some key has no column that may be NULL."""
         return any(not any(self.column(name).nullable for name in key.columns) for key in self.keys)
 
     @property
     def sort_columns(self) -> tuple[str, ...]:
-        """The columns files are sorted by: the primary key, else the first key, else what can be ordered."""
+        """The columns that sort files: the primary key, else the first key, else the first columns with an order."""
         if self.keys:
             return (self.primary_key or self.keys[0]).columns
         return tuple(column.name for column in self.columns if not column.type.is_nested)[:4]
@@ -118,7 +118,7 @@ class Schema:
         return {column.name.lower(): column for column in reversed(self.columns)}
 
     def column(self, name: str, relation: str = "") -> Column:
-        """The column of that name, or NotFound with what there is."""
+        """The column of that name, or NotFound, which lists the columns."""
         found = self.find(name)
         if found is None:
             where = f" in {relation}" if relation else ""
@@ -131,7 +131,7 @@ class Schema:
         return Schema(tuple(self.column(name) for name in names))
 
     def to_json(self) -> dict[str, object]:
-        """For the ledger."""
+        """The schema as JSON, for the ledger."""
         body: dict[str, object] = {
             "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in self.columns],
             "keys": [{"columns": list(key.columns), "primary": key.primary} for key in self.keys],
@@ -163,7 +163,7 @@ class Schema:
 def make_schema(columns: Iterable[Column], keys: Iterable[Key], references: Iterable[ForeignKey] = ()) -> Schema:
     """A checked schema: names unique and not reserved, keys on columns that have an equality, key columns NOT NULL.
 
-    An error has the place of the name that is wrong. The tables that foreign keys name keep their places.
+    An error points at the wrong name in the user's text. Names of tables in foreign keys keep their positions.
     """
     listed = list(columns)
     keyed = list(keys)
@@ -215,7 +215,7 @@ def _named(key: ForeignKey, by_name: dict[str, Column]) -> tuple[str, ...]:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no column of a user's can have a name."""
+    """Whether a name is reserved: no column of a user can have it."""
     return name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX)
 
 

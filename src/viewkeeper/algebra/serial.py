@@ -27,7 +27,7 @@ _BY_NAME: dict[str, type[Any]] = {kind.__name__: kind for kind in _PARTS}
 
 
 def to_json(node: nodes.Node) -> dict[str, Any]:
-    """A node as JSON. Attributes are written once, by number, at the end."""
+    """A node as JSON. Attributes are written once, by column id, at the end."""
     table: dict[int, Attribute] = {}
     body = _encode(node, table)
     listed = [[a.number, a.name, str(a.type), a.nullable] for _, a in sorted(table.items())]
@@ -43,12 +43,12 @@ def from_json(body: dict[str, Any]) -> nodes.Node:
 
 
 def fingerprint(node: nodes.Node) -> str:
-    """A text that is equal for equal expressions, whatever their attributes are numbered and named."""
+    """A text that is equal for equal expressions, whatever the ids and names of their columns."""
 
     def bare(part: nodes.Node) -> nodes.Node:
         if isinstance(part, nodes.Fixpoint):
-            untold = tuple(dataclasses.replace(rule, text="") for rule in part.rules)
-            return dataclasses.replace(part, stored=(), rules=untold)
+            unlabeled = tuple(dataclasses.replace(rule, text="") for rule in part.rules)
+            return dataclasses.replace(part, stored=(), rules=unlabeled)
         if isinstance(part, nodes.Scan):
             return dataclasses.replace(part, columns=tuple(part.stored_names), name="")
         return part

@@ -1,4 +1,4 @@
-"""Text as values of the declared types: what a CSV file or the name of a folder holds.
+"""Text as values of the declared types, as CSV files and names of folders hold it.
 
 One set of rules for all engines: ISO dates and times, numbers in digits (no hexadecimals, no separators), the words
 for true and false that Spark knows. Blanks around anything but a string do not count. Empty text is NULL, except in a
@@ -60,7 +60,7 @@ def read_texts(texts: pa.Array, kind: Type, zone: str, *, blank_is_null: bool = 
 
 
 def _first_unreadable(texts: pa.Array, trimmed: pa.Array, kind: Type, zone: str, why: str) -> Unreadable:
-    """By halving: the first text that does not read."""
+    """The first text that cannot be read, found by bisection."""
     read = _READERS[kind.name][1]
     low, high = 0, len(trimmed)
     while high - low > 1:
@@ -176,7 +176,7 @@ _CHAINS: tuple[tuple[tuple[str, str], ...], ...] = (
     (("date", _DATE), ("timestamp", _MOMENT)),
     (("boolean", _BOOLEAN),),
 )
-"""Types that a column of text may have, with the form of their texts; what reads as one reads as those after it."""
+"""The types to try for a column of text, with their patterns. A text of one type is one of each later type too."""
 
 
 class Guess:
@@ -187,7 +187,7 @@ class Guess:
         self._left: tuple[tuple[str, str], ...] | None = None
 
     def see(self, texts: pa.Array) -> None:
-        """Takes in more texts."""
+        """Narrows the guess to the types that more texts read as."""
         if self._left == ():
             return
         trimmed = pc.utf8_trim_whitespace(pc.drop_null(texts))
@@ -207,5 +207,5 @@ class Guess:
 
     @property
     def type(self) -> str:
-        """The type: STRING for what nothing else fits, and for no texts at all."""
+        """The type: STRING where no other fits, and for no texts at all."""
         return self._left[0][0] if self._left else "string"

@@ -1,4 +1,4 @@
-"""The thresholds that decide where and how work is done. No answer depends on them, only what it costs to get it."""
+"""The thresholds that decide where and how work is done. They change what a result costs, never the result."""
 
 from __future__ import annotations
 
@@ -26,88 +26,88 @@ class Tuning:
     """Thresholds of one open database: `viewkeeper.connect(path, tuning=Tuning(small_rows=10_000))`."""
 
     small_rows: int = 100_000
-    """Changes and results of up to so many rows are handled on the driver, without a query; more need much memory."""
+    """Most rows of a change or result handled on the driver, without a query; more would need much memory."""
 
     direct_rows: int = 1_000
-    """Up to so many rows are sent along with a query; 15,000 took twice as long as in a scratch file, 10 as long."""
+    """Most rows sent inside a query, not as a scratch file: 10 rows take the same time either way, 15,000 twice."""
 
     whole_rows: int = 4_000
-    """Relations of up to so many signed rows are read whole on the driver: that takes less time than a query."""
+    """Most signed rows of a relation that the driver reads in full: below, that is faster than a query."""
 
     picked_rows: int = 20_000
-    """The same for files picked by keys; more, because only the rows with those keys are worked on."""
+    """The same for files picked by keys; higher, because only the rows with those keys are processed."""
 
     cached_rows: int = 400_000
-    """So many rows of small files stay in memory, those used last: the files never change."""
+    """Rows of small files cached in memory, the most recently used; files are immutable, so they never get stale."""
 
     stage_rows: int = 200_000
-    """A larger relation is worth a query of its own to learn the keys it is read by, so that files are skipped."""
+    """For a larger relation, a query of its own first finds the keys it is read by, so that files can be skipped."""
 
     driver_merge_rows: int = 300_000
-    """Up to so many rows are compacted on the driver: for more, the engine is faster in spite of its query."""
+    """Most rows compacted on the driver: for more, the engine is faster in spite of the cost of a query."""
 
     driver_join_rows: int = 20_000
-    """A round of a recursion joins up to so many rows on the driver: for more, the engine is faster than Python."""
+    """Most rows that a round of a recursion joins on the driver: for more, the engine is faster than Python."""
 
     any_column_rows: int = 1_000_000
-    """A recursion reads relations of up to so many rows by any column: even without skipped files the scan is quick."""
+    """Most rows of a relation that a recursion reads by any column: a scan is quick even if no file is skipped."""
 
     set_parts: int = 12
-    """A set that grows in a recursion is written as one when it has more parts: each is a branch of every query."""
+    """Most parts of a growing set in a recursion before they are written as one: each is a branch of every query."""
 
     file_rows: int = 100_000
-    """Rows of a stored file: small enough that a few keys skip most of a relation."""
+    """Rows of a stored file: few enough that a read by a few keys skips most of a relation."""
 
     merged_files: int = 12
-    """So many files of about the same size are merged: with fewer, rows are rewritten more often; more are slow."""
+    """Files of similar size that are merged: fewer would rewrite rows more often, more would slow down reads."""
 
     page_rows: int = 1_000
-    """Rows of a page: the least of a column that is decoded for one key."""
+    """Rows of a Parquet page: the least that is decoded of a column for one key."""
 
     dictionary_bytes: int = 65_536
-    """What the dictionary of a column may take; it is read whole for one key, so columns of many values have none."""
+    """Largest dictionary of a column; it is read in full for one key, so columns of many values have none."""
 
     sort_rows: int = 8_000_000
-    """So many rows are sorted at a time on Sail, which sorts in memory."""
+    """Rows that Sail, which sorts in memory, sorts at a time."""
 
     load_rows: int = 500_000
-    """A file loaded by way of the driver goes to scratch files of so many rows: few files, and little in memory."""
+    """Rows per scratch file when the driver loads a file: few files, and little memory."""
 
     load_bytes: int = 128 << 20
-    """The same in bytes: wide rows must not fill the memory."""
+    """The same in bytes, so that wide rows do not fill the memory."""
 
     literal_keys: int = 20
-    """Up to so many keys are given to the engine as literals; with longer lists engines no longer skip pages."""
+    """Most keys given to the engine as literals: with longer lists engines no longer skip pages."""
 
     candidate_keys: int = 64
-    """A file with more keys inside its range is read without a look at each; most likely it has one of them."""
+    """A file with more keys inside its bounds is read without checking each key: most likely it holds one of them."""
 
     composite_keys: int = 5_000
-    """Of more keys only the first column picks files; comparing all columns would take longer than it saves."""
+    """With more composite keys, only their first column picks files: comparing all would cost more than it saves."""
 
     rows_per_value: int = 16
-    """Composite keys are looked up by their first column where at most so many rows share a value of it."""
+    """Most rows per value of the first column of composite keys for a lookup by that column alone."""
 
     negligible_rows: int = 10_000
-    """Views over up to so many rows are maintained incrementally, unweighed: a full refresh would save nothing."""
+    """Views over at most this many rows are always maintained incrementally: a full refresh would save nothing."""
 
     full_margin: float = 1.25
-    """A full refresh has to be so many times cheaper: estimates are rough, and a view should not flip to and fro."""
+    """How many times cheaper a full refresh must be: estimates are rough, and views should not alternate."""
 
     spare_queries: int = 2
-    """A full refresh has to save so many queries besides: a few more or less are not foreseen."""
+    """Queries that a full refresh must save besides: a difference of a few queries cannot be predicted."""
 
     large_share: int = 5
-    """A recursion is computed in full if more than one row in so many of its inputs has changed."""
+    """A recursion is recomputed if more than one in this many rows of its inputs has changed."""
 
     shared_rows: int = 20_000
-    """With more changed rows, a join that several views have is differentiated once; fewer are on the driver anyway."""
+    """With more changed rows, a join that views share is differentiated once; fewer stay on the driver anyway."""
 
     view_threads: int = 4
-    """So many views of a level are maintained at the same time; most of it is waiting for the engine."""
+    """Views of a level that are maintained at the same time; most of the time they wait for the engine."""
 
     topk_slack: int = 50
-    """A top-k holds twice so many rows, or twice as many as asked for: that many deletes until it has to read again."""
+    """A top-k holds twice this many rows, or twice its LIMIT if that is more; the rest is the buffer for deletes."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

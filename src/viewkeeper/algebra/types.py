@@ -81,7 +81,7 @@ class Type:
         return self.name in ("float", "double")
 
     def holds(self, number: decimal.Decimal) -> bool:
-        """Whether this DECIMAL holds a number as it is, all its digits included."""
+        """Whether this DECIMAL holds all digits of a number."""
         exponent = number.as_tuple().exponent
         digits_after = -exponent if isinstance(exponent, int) and exponent < 0 else 0
         return digits_after <= self.scale and (not number or number.adjusted() < self.precision - self.scale)
@@ -94,7 +94,7 @@ class Type:
                 yield from part.parts()
 
     def has_map(self) -> bool:
-        """Whether a MAP stands anywhere in it: a MAP has no order and no `=`, so it cannot be a key."""
+        """Whether a MAP occurs anywhere in it: a MAP has no order and no `=`, so it cannot be a key."""
         return any(part.name == "map" for part in self.parts())
 
 

@@ -1,4 +1,4 @@
-"""Python values at the door: rows as tuples or dicts become Arrow columns of the declared types, or are refused."""
+"""Ingest of Python values: rows as tuples or dicts become Arrow columns of the declared types, or are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDE = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 
 
 Where = Callable[[int], str]
-"""Says in words where a row is; rows count from 1."""
+"""Describes where a row is, by its number, which counts from 1."""
 
 
 def _row(number: int) -> str:
@@ -58,8 +58,8 @@ def rows_to_arrow(rows: Iterable[Any], schema: Schema, relation: str, zone: str,
 
 
 def _array(values: Sequence[Any], column: Column, relation: str, zone: str, where: Where) -> pa.Array:
-    """One column. Values that are all of the type's own Python class are left to Arrow; it refuses any that do not fit,
-    and those are then looked at one by one."""
+    """One column. Arrow converts values that are all of the type's own Python class; if it refuses them, they are
+    converted one by one."""
     classes = set(map(type, values)) - {type(None)}
     try:
         if classes <= {_PLAIN.get(column.type.name)}:
@@ -263,4 +263,4 @@ _PLAIN: dict[str, type] = {
     "boolean": bool,
     "date": dt.date,
 }
-"""The Python class of which Arrow takes every value as it is, or refuses it."""
+"""The Python class of which Arrow converts every value exactly or refuses it."""

@@ -1,1 +1,1 @@
-"""Facts about expressions: which ranges a condition confines its columns to, and whether it can raise."""
+"""Facts about expressions: keys, safe references, polarity, relevance, ranges, and what is fallible."""

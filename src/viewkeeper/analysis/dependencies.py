@@ -1,8 +1,8 @@
-"""What always holds between the columns of an expression: functional dependencies, constants, and keys.
+"""Functional dependencies, constants and keys of an expression.
 
-A dependency X → a says that no two rows agree on X and differ in a. Columns that a projection or a group-by drops go on
-to be known, because others depend on them: a row stands for one of those it was made from, whichever. All of it is
-sound: what is found holds for every contents of the tables, but not all that holds is found.
+A dependency X → a says that no two rows agree on X and differ in a. Columns that a projection or a group-by drops stay
+in the dependencies, because others depend on them: a row then has the values of any one of its input rows. The facts
+are sound: they hold for all contents of the tables. They are not complete.
 
     keys of tables, a = b, a = constant       Ceri and Widom 1991, Definition 5.1: the columns that given ones bind
                                               are their closure under these
@@ -22,15 +22,15 @@ from viewkeeper.analysis.relevance import equal_columns, fixed_values
 Columns = frozenset[Attribute]
 
 Declared = Callable[[n.Scan], list[tuple[str, ...]]]
-"""The keys of a stored relation, by the names of their columns, none of which can be NULL."""
+"""The keys of a stored relation, by the names of their columns, none of which is nullable."""
 
 MOST_KEYS = 12
-"""So many keys of an expression are followed at most."""
+"""At most so many keys of an expression are considered."""
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """Columns that determine others. None at all: a constant."""
+    """Columns that determine others. No columns determine a constant."""
 
     columns: Columns
     determined: Columns
@@ -38,7 +38,7 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an expression. `keys`: no two of its rows, counted as often as they are there, agree on one."""
+    """What is known of an expression. `keys`: no two of its rows, duplicates included, agree on one."""
 
     dependencies: tuple[Dependency, ...] = ()
     keys: tuple[Columns, ...] = ()
@@ -61,7 +61,7 @@ class Facts:
         return any(key <= bound for key in self.keys)
 
     def smallest(self, columns: Iterable[Attribute]) -> Columns:
-        """A part of some columns that determines all of them, with nothing in it that is not needed."""
+        """A minimal subset of some columns that determines all of them."""
         kept = list(dict.fromkeys(columns))
         for column in list(kept):
             rest = [other for other in kept if other != column]
@@ -71,7 +71,7 @@ class Facts:
 
 
 def facts_of(node: n.Node, declared: Declared) -> Facts:
-    """What is known of an expression, from the keys of what it reads."""
+    """What is known of an expression, from the keys of the relations it reads."""
     return Knowledge(declared).of(node)
 
 
@@ -89,7 +89,7 @@ def named_keys(facts: Facts, outputs: Sequence[Attribute], names: Sequence[str])
 
 
 class Knowledge:
-    """Finds what is known of expressions, of each once."""
+    """Finds what is known of expressions; memoized."""
 
     def __init__(self, declared: Declared) -> None:
         self.declared = declared
@@ -172,7 +172,7 @@ class Knowledge:
         theirs = [renamed.get(a, a) for a in node.right.outputs]
         found = Facts((*sides[0].dependencies, *sides[1].dependencies))
         bound = right.bound_by([*(e.right for e in node.equalities)])
-        if not node.full and any(key <= bound for key in right.keys):  # each row of ours meets one of theirs at most
+        if not node.full and any(key <= bound for key in right.keys):  # each left row matches at most one right row
             keys = sides[0].keys
             more = [Dependency(key, frozenset([*ours, *theirs])) for key in keys]
             return Facts((*found.dependencies, *more), keys)
@@ -196,7 +196,7 @@ class Knowledge:
 
 
 def _joined(parts: Sequence[Facts], equalities: Sequence[Equality], conditions: Sequence[Expression]) -> Facts:
-    """What holds for combined rows that pass some conditions."""
+    """What holds for joined rows that pass some conditions."""
     found = [dependency for part in parts for dependency in part.dependencies]
     for equality in equalities:
         found += _equal(equality.left, equality.right)
@@ -212,7 +212,7 @@ def _joined(parts: Sequence[Facts], equalities: Sequence[Equality], conditions: 
 
 
 def _is_plain(attribute: Attribute) -> bool:
-    """Whether values that are equal are so in everything: 0.0 equals -0.0, and maps are equal in any order."""
+    """Whether equal values are identical: 0.0 equals -0.0, and equal maps may be ordered differently."""
     return not any(part.is_float or part.name == "map" for part in attribute.type.parts())
 
 
@@ -222,7 +222,7 @@ def _equal(left: Attribute, right: Attribute) -> list[Dependency]:
 
 
 def _with_keys(facts: Facts, keys: Iterable[Columns], among: Iterable[Attribute]) -> Facts:
-    """The facts with keys made as small as they can be, out of some columns."""
+    """The facts with minimal keys, out of some columns."""
     allowed = set(among)
     found: dict[Columns, None] = {}
     for key in keys:
@@ -234,7 +234,7 @@ def _with_keys(facts: Facts, keys: Iterable[Columns], among: Iterable[Attribute]
 
 
 def _padded(facts: Facts, inside: Sequence[Attribute], renamed: dict[Attribute, Attribute]) -> Facts:
-    """What is left of the facts of a side that rows of NULLs come to: what depends on a column that is never NULL."""
+    """The facts of a side of an outer join that still hold with padded rows: those of columns that are never NULL."""
     kept = []
     for dependency in facts.dependencies:
         columns, determined = dependency.columns, dependency.determined & set(inside)
@@ -245,7 +245,7 @@ def _padded(facts: Facts, inside: Sequence[Attribute], renamed: dict[Attribute, 
 
 
 def _positioned(facts: Facts, inside: Sequence[Attribute], outside: Sequence[Attribute]) -> Facts:
-    """Facts about columns under the names they have above."""
+    """Facts about columns, renamed to those of the node above."""
     renamed = dict(zip(inside, outside, strict=True))
     kept = [
         Dependency(_named(d.columns, renamed), _named(d.determined & set(inside), renamed))

@@ -1,8 +1,7 @@
-"""Whether the conditions of a query can raise for a row.
+"""Whether a query has fallible conditions.
 
-Deleted rows stay in the files until they are compacted away. An engine may test a condition on them before they have
-cancelled out, and a condition that raises there would fail a query over rows that are all fine. So where a condition
-may raise, the rows are guarded.
+Deleted rows stay in the files until compaction. An engine may test a condition on them before they have canceled, and
+a fallible condition would then fail a query whose rows are all fine. So the rows of such a query are guarded.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from viewkeeper.sql import fallible as raising
 
 
 def may_raise(tree: exp.Expr, schemas: Iterable[Schema]) -> bool:
-    """Whether a condition anywhere in a query may raise for a row of its tables."""
+    """Whether any condition of a query may raise for a row of its tables."""
     types: dict[str, list[Type]] = {}
     for schema in schemas:
         for column in schema:
             types.setdefault(column.name.lower(), []).append(column.type)
     tables = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)}
     if tree.find(exp.Subquery, exp.CTE, exp.Lateral, exp.SetOperation) is not None:
-        return True  # a column may be anything that an inner query computes
+        return True  # a column may be computed by an inner query
     conditions = [where.this for where in tree.find_all(exp.Where, exp.Having, exp.Qualify)]
     conditions += [join.args["on"] for join in tree.find_all(exp.Join) if join.args.get("on") is not None]
     columns = [column for condition in conditions for column in condition.find_all(exp.Column)]

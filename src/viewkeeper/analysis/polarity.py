@@ -1,8 +1,8 @@
 """Polarity: which kind of change of a relation can lead to which kind of change of an expression.
 
-Additions pass an even number of negations as additions, and an odd one as removals (Harrison and Dietrich 1994, section
-4, Rules 1 to 3). What counts, pads or ranks rows can turn either kind into either. So a watcher that wants additions
-only need not hear of every kind of change, and a transaction of one kind can be seen to lead to one kind only.
+Inserts pass an even number of negations as inserts, and an odd number as deletes (Harrison and Dietrich 1994, section
+4, Rules 1 to 3). Operators that count, pad or rank rows can turn either kind into either. So a watcher of inserts need
+not see every kind of change, and a transaction with one kind of change may lead to one kind only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Polarity(Flag):
         return {Polarity.EVEN: Polarity.ODD, Polarity.ODD: Polarity.EVEN}.get(self, self)
 
     def gives(self, kinds: Kinds) -> Kinds:
-        """What changes of some kinds lead to."""
+        """The kinds of change that some kinds lead to."""
         turned = Kinds.NONE
         if Kinds.ADDITIONS in kinds:
             turned |= Kinds.REMOVALS
@@ -56,9 +56,9 @@ def polarities(node: n.Node) -> dict[str, Polarity]:
 
 
 def relevant_kinds(node: n.Node, wanted: Kinds) -> dict[str, Kinds]:
-    """Per relation, the kinds of change that can lead to wanted ones (Rules 1 to 3); the relation is its own inverse.
+    """Per relation, the kinds of change that can lead to wanted ones (Rules 1 to 3).
 
-    Others may be left out only where rows cannot cancel: in sets, or in a transaction that changes in one way.
+    Others may be ignored only where rows cannot cancel: in sets, or in a transaction with one kind of change.
     """
     return {relation: polarity.gives(wanted) for relation, polarity in polarities(node).items()}
 

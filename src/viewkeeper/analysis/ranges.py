@@ -1,6 +1,6 @@
-"""Ranges: what a condition says about single columns, for skipping files. Always sound: never narrower than the truth.
+"""Ranges of single columns that a condition implies, for file skipping. Always sound: never too narrow.
 
-Only conjuncts that compare a column with literals of its own kind count; everything else says nothing.
+Only conjuncts that compare a column with literals of its own type are used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Bounded(Protocol):
 
 @dataclass(frozen=True)
 class Ranges:
-    """For some columns, closed ranges one of which the value must lie in (NULL never does); None is open."""
+    """For some columns, closed ranges; the value must lie in one of them (NULL never does). An end of None is open."""
 
     columns: tuple[tuple[str, tuple[Range, ...]], ...] = ()
 
@@ -53,7 +53,7 @@ class Ranges:
         return True
 
     def hold_for(self, table: pa.Table, schema: Schema) -> pa.ChunkedArray | None:
-        """For each row whether it may lie inside the ranges; None if the ranges say nothing."""
+        """For each row whether it may lie inside the ranges; None if they do not restrict the table."""
         mask: Any = None
         for name, ranges in self.columns:
             kind = schema.column(name).type
@@ -72,7 +72,7 @@ class Ranges:
         return None if mask is None else pc.fill_null(mask, False)
 
     def contradictions(self, other: Ranges) -> list[str]:
-        """The columns that have no value inside both: if there is one, no row lies inside both."""
+        """The columns whose ranges do not overlap: if there is one, no row lies inside both."""
         return [
             name
             for name, ours in self.columns
@@ -156,7 +156,7 @@ def _column(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, Type] | No
 
 
 def _value(node: exp.Expr, kind: Type) -> Any:
-    """A literal in the form bounds compare; None if it is not a plain literal of the column's kind."""
+    """A literal's value as bounds have it; None if it is not a plain literal of the column's type."""
     sign = 1
     while isinstance(node, exp.Paren):
         node = node.this

@@ -1,4 +1,4 @@
-"""Relevance: changes that cannot pass a filter are found by looking at them, before anything large is read."""
+"""Relevance: changed rows that cannot pass a filter are dropped on the driver, before anything large is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from viewkeeper.sql.equations import same_family
 
 @functools.lru_cache(maxsize=4096)
 def implied_ranges(condition: Expression) -> Ranges:
-    """What a condition says about single attributes, which are named by their labels."""
+    """The ranges that a condition implies for single attributes, named by their labels."""
     schema = Schema(tuple(Column(a.label, a.type) for a in condition.attributes))
     try:
         return ranges_of(parse_expression(condition.sql), schema, "")
@@ -30,15 +30,15 @@ def implied_ranges(condition: Expression) -> Ranges:
 
 
 def fixed_values(condition: Expression) -> dict[Attribute, Any]:
-    """The attributes that a condition fixes to one value, with it."""
+    """The attributes that a condition fixes to one value, and the values."""
     labels = {a.label: a for a in condition.attributes}
-    single = [(label, told[0]) for label, told in implied_ranges(condition).columns if len(told) == 1]
+    single = [(label, ranges[0]) for label, ranges in implied_ranges(condition).columns if len(ranges) == 1]
     return {labels[label]: low for label, (low, high) in single if low is not None and low == high}
 
 
 @functools.lru_cache(maxsize=4096)
 def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], ...]:
-    """The pairs of attributes that a condition makes equal, as they are and not only after a cast."""
+    """The pairs of attributes that a condition makes equal without casts."""
     labels = {a.label: a for a in condition.attributes}
     if len(labels) < 2:
         return ()
@@ -52,19 +52,19 @@ def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], .
 
 
 def _attribute(node: exp.Expr, labels: Mapping[str, Attribute]) -> Attribute | None:
-    """The attribute that a piece of syntax is; a field of one is none."""
+    """The attribute of a syntax node; None if it is anything else, or a field of a struct."""
     return labels.get(node.name) if isinstance(node, exp.Column) and not node.table else None
 
 
 def filters_of(node: n.Node, relation: str) -> list[Ranges]:
-    """For each time a query reads a relation, what the filters right above say about its columns."""
+    """For each scan of a relation in a query, the ranges that the filters right above it imply."""
     found: list[Ranges] = []
 
     def look(part: n.Node, above: tuple[Expression, ...]) -> None:
         if isinstance(part, n.Scan):
             if part.relation == relation:
                 named = {a.label: name for a, name in zip(part.attributes, part.stored_names, strict=True)}
-                columns = [(named[label], told) for c in above for label, told in implied_ranges(c).columns]
+                columns = [(named[label], ranges) for c in above for label, ranges in implied_ranges(c).columns]
                 found.append(Ranges(tuple(columns)))
             return
         for below in part.inputs:

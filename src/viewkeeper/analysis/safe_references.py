@@ -1,4 +1,4 @@
-"""What a query's table references are bound by, and what follows for keeping the query as a view.
+"""Which table references of a view are safe to maintain incrementally, from the columns and keys that are bound.
 
 Ceri and Widom 1991, on the algebra: every reference in the text is a scan of its own.
 
@@ -6,10 +6,10 @@ Ceri and Widom 1991, on the algebra: every reference in the text is a scan of it
     C(V)   columns of a nested subquery that B(V) determines by correlation             Definition 6.1, 6.3 for IN
     V has no duplicates if B(V) has a key of every top-level table                      Theorem 5.3
     a reference is safe if B(V), or C(V) where it is nested, has a key of it            Definitions 5.4 and 6.3
-    under NOT EXISTS it is I-safe if the subquery looks at B(V) alone, and DU-safe      Definitions 7.1 and 7.3
+    under NOT EXISTS it is I-safe if the subquery reads B(V) alone, and DU-safe         Definitions 7.1 and 7.3
     if it is safe as well
 
-A key with a column that may be NULL is none: two rows with NULL agree on it.
+A key with a nullable column is none: two rows with NULL agree on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viewkeeper.errors import Place
 
 
 class Nesting(Enum):
-    """Where a reference stands."""
+    """The position of a reference in the query."""
 
     TOP = "top level"
     POSITIVE = "EXISTS, IN or ANY"
@@ -34,10 +34,10 @@ class Nesting(Enum):
 
 @dataclass(frozen=True)
 class Reference:
-    """A table, or a view that is stored, where a query names it. `id` is the relation of its scan.
+    """A table or stored view, where a query names it. `id` is the relation of its scan.
 
-    `nesting` says where it stands in the text, if that is all there is of it: a reference in a WITH or under GROUPING
-    SETS counts as often as it is made use of.
+    `nesting` is its nesting in the text, if the text alone decides: a reference in a WITH or under GROUPING SETS counts
+    once for each use.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Reference:
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
-        """Columns that no two rows agree on: in a UNIQUE of a table NULLs may, in the key of a view they do not."""
+        """Keys, without nullable UNIQUE columns of tables: NULLs may repeat there, but not in the key of a view."""
         keys = [key.columns for key in self.schema.keys]
         if self.is_view:
             return keys
@@ -60,8 +60,8 @@ class Reference:
 class Verdict:
     """What is known of a reference.
 
-    `key` is the key of it that is bound, if there is one. `looks_outside` are columns of the top-level tables that a
-    nested subquery compares with and that are not bound.
+    `key` is its bound key, if there is one. `looks_outside` are unbound columns of the top-level tables that a nested
+    subquery compares with.
     """
 
     reference: Reference
@@ -72,12 +72,12 @@ class Verdict:
 
     @property
     def is_safe(self) -> bool:
-        """Whether changes of it can be followed without looking at the rest of the view (5.4, 6.3; DU-safe by 7.3)."""
+        """Whether its changes are applied without reading the rest of the view (5.4, 6.3; DU-safe by 7.3)."""
         return self.key is not None and not self.looks_outside
 
     @property
     def is_safe_for_insertions(self) -> bool:
-        """I-safe (7.1): what is inserted under a negation surely takes rows away."""
+        """I-safe (7.1): rows inserted under a negation delete rows of the view."""
         return self.nesting is not Nesting.NEGATIVE or not self.looks_outside
 
 
@@ -91,7 +91,7 @@ class Findings:
 
 
 class Examination:
-    """Looks at the query of a view; `names` are those of its columns."""
+    """Examines the query of a view; `names` are its column names."""
 
     def __init__(self, node: n.Node, names: Sequence[str], references: Sequence[Reference]) -> None:
         self.node = node
@@ -114,16 +114,16 @@ class Examination:
 
     @property
     def has_duplicates(self) -> bool:
-        """Whether a row may be there more than once."""
+        """Whether a row may occur more than once."""
         return not self._facts.keys
 
     def findings(self) -> Findings:
-        """All there is to know."""
+        """The facts about the view and each reference."""
         verdicts = (self.verdict(name) for name in self.references)
         return Findings(self.keys, self.has_duplicates, tuple(verdict for verdict in verdicts if verdict is not None))
 
     def verdict(self, name: str) -> Verdict | None:
-        """What is known of the reference whose scan reads `name`; None if the query does without it."""
+        """What is known of the reference whose scan reads `name`; None if the query has no such scan."""
         reference = self.references[name]
         others = Knowledge(lambda scan: [] if scan.relation == name else self._declared(scan))
         bound = others.of(self.node).bound_by(self.node.outputs)
@@ -134,13 +134,13 @@ class Examination:
             if scan.relation == name
         ]
         mine = [verdict for verdict in mine if verdict.nesting is reference.nesting] or mine
-        # What stands in a subquery is compared with a copy of what is around it: that is not the reference itself.
+        # A subquery is compared with a copy of the outer query, whose scans are not the reference itself.
         found = sorted(mine, key=lambda verdict: verdict.is_safe, reverse=reference.nesting is not None)
         return found[0] if found else None
 
 
 def safe_relations(node: n.Node, declared: Declared) -> frozenset[str]:
-    """The relations all of whose references are safe at the top level of a query that has no row twice."""
+    """The relations all of whose references are safe at the top level of a query without duplicates."""
     known = Knowledge(declared)
     facts = known.of(node)
     if not facts.keys:
@@ -156,11 +156,11 @@ def safe_relations(node: n.Node, declared: Declared) -> frozenset[str]:
 def _scans(
     node: n.Node, nesting: Nesting, bound: Columns, known: Knowledge, outside: tuple[str, ...] = ()
 ) -> Iterator[tuple[n.Scan, Nesting, Columns, tuple[str, ...]]]:
-    """The scans below a node, each with its nesting, the columns that are bound there, and what it looks at outside."""
+    """The scans below a node, each with its nesting, the columns that are bound there, and outer columns it reads."""
     if isinstance(node, n.Scan):
         yield node, nesting, bound, outside
         return
-    if isinstance(node, (n.Union, n.Monus, n.Least)):  # each branch is looked at on its own (section 8)
+    if isinstance(node, (n.Union, n.Monus, n.Least)):  # each branch is examined on its own (section 8)
         for part in node.inputs:
             here = [a for a, above in zip(part.outputs, node.outputs, strict=True) if above in bound]
             kind = Nesting.NEGATIVE if isinstance(node, n.Monus) and part is node.right else nesting
@@ -189,7 +189,7 @@ def _scans(
 def _verdict(
     reference: Reference, scan: n.Scan, nesting: Nesting, bound: Sequence[Columns], outside: tuple[str, ...]
 ) -> Verdict:
-    """`bound` are the columns that are bound without the keys of this reference, and with them."""
+    """The verdict; `bound` are the columns that are bound without the keys of this reference, and with them."""
     pairs = list(zip(scan.attributes, scan.stored_names, strict=True))
     key = None
     for columns in bound:

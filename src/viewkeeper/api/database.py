@@ -1,4 +1,4 @@
-"""The object a user holds: a database of changing tables, and of views that follow them."""
+"""The object a user holds: a database of tables, and of views that are maintained as these change."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def connect(
     max_rows: int | None = None,
     tuning: Tuning | None = None,
 ) -> Database:
-    """Opens the database at a directory or object-store URL; creates it if it is not there.
+    """Opens the database at a directory or object-store URL; creates it if it does not exist.
 
     `engine`: "spark" (default; or $VIEWKEEPER_ENGINE), "sail", "sc://host:port" or a SparkSession. `keep`: how much
     history AS OF and feeds can read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave
-    the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`: how
-    far a recursion may go. SQL's SET gives these three other values. `tuning`: thresholds that decide how work is done.
+    the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`:
+    limits of a recursion. SQL's SET changes these three. `tuning`: thresholds that decide how work is done.
     """
     if durability not in ("full", "process"):
         raise StorageError(f"there is no durability '{durability}'", hint="use 'full' or 'process'")
@@ -135,7 +135,7 @@ class Database:
 
     @staticmethod
     def _probe(store: Store) -> None:
-        """Checks that an engine elsewhere sees the database's files, with a file of one row."""
+        """Checks, with a file of one row, that a remote engine sees the database's files."""
         import pyarrow.parquet as pq
 
         from viewkeeper.algebra.schema import Column, Schema
@@ -187,7 +187,7 @@ class Database:
 
     @property
     def path(self) -> str:
-        """Where the database is."""
+        """The directory or URL of the database."""
         return self._storage.root
 
     @property
@@ -198,31 +198,31 @@ class Database:
     # SQL -----------------------------------------------------------------------------------------
 
     def sql(self, text: str, dialect: str = "spark") -> Result:
-        """Runs one or several statements and gives the last result.
+        """Runs one or several statements and returns the last result.
 
-        Without BEGIN each statement commits alone; an error names the statement, and earlier ones stand.
+        Without BEGIN each statement commits alone; an error names its statement, and earlier ones stay committed.
         """
         if dialect != "spark":
             raise SqlError(f"the dialect '{dialect}' is not supported", hint="use dialect='spark'")
         return last(self.script(text))
 
     def datalog(self, text: str) -> Result:
-        """Takes in a Datalog program in Souffle's syntax, or rules to add (+) and to remove (-), all or nothing.
+        """Runs a Datalog program in Souffle's syntax, or adds (+) and removes (-) rules, all or nothing.
 
         Relations of .input are tables, those of .output materialized views, all others virtual views. `remarks` of the
-        result says what looks like a mistake.
+        result lists what looks like a mistake.
         """
         current = self._current()
         return current.datalog(text) if current is not None else self._alone(lambda tx: tx.datalog(text))
 
     def explain_datalog(self, text: str) -> str:
-        """What would become of the views that a program or a change of rules defines; nothing is kept of it."""
+        """What a program or a change of rules would do to the views that it defines; changes nothing."""
         return "\n".join(self._tried(lambda tx: run_program(tx, text)))
 
     def datalog_query(self, text: str) -> Result:
-        """Answers a question in Datalog, such as path(1, X): the different values of its variables.
+        """Answers a question in Datalog, such as path(1, X), with the distinct values of its variables.
 
-        A question without variables has one row: whether it holds.
+        The answer to a question without variables is one row: whether it holds.
         """
         relations = self._store.refresh().alive()
         schemas = {relation.name: relation.schema for relation in relations if not relation.is_hidden}
@@ -246,14 +246,14 @@ class Database:
         return current
 
     def analyze(self, query: str, text: str | None = None) -> Analysis:
-        """What can be said of a view before it is created: keys, duplicates, and what keeping it true would take.
+        """Analyzes a view before it is created: keys, duplicates, and what maintaining it would take.
 
-        `text` is what the query was cut from, for the places in it.
+        `text` is the text that contains the query, for positions in it.
         """
         return analyse("the view", query, text or query, known_relations(self._store.refresh()))
 
     def _tried(self, define: Callable[[OpenTransaction], object]) -> list[str]:
-        """What would become of the views that something defines; nothing is kept of it."""
+        """What an action would do to the views that it defines; changes nothing."""
         tx = Transaction(self)
         try:
             self._store.engine.surviving(lambda: define(tx._tx))
@@ -268,7 +268,7 @@ class Database:
         return Transaction(self)
 
     def _alone(self, action: Callable[[Transaction], Result]) -> Result:
-        """Runs a statement as its own transaction, again if another one came in between."""
+        """Runs a statement as its own transaction, again after a conflict."""
 
         def attempt() -> Result:
             tx = Transaction(self)
@@ -313,7 +313,7 @@ class Database:
 
     @contextlib.contextmanager
     def progress(self, tell: Callable[[str, int, int], None]) -> Iterator[None]:
-        """While this lasts, `tell(names, done, total)` is called for each level of views that a commit works on."""
+        """Inside this context, `tell(names, done, total)` is called for each level of views that a commit maintains."""
         store, before = self._store, self._store.progress
         store.progress = tell
         try:
@@ -326,9 +326,9 @@ class Database:
     ) -> None:
         """Declares a Python function (or one over pandas Series) for queries, views and rules.
 
-        Given by its place, "package.module:name", the database remembers it, and every process that maintains a view
-        which uses it imports it then. A function object is known to this database object alone: a process that does
-        not have it cannot change the tables of such a view.
+        A text "package.module:name" is recorded in the database, and every process that maintains a view which uses the
+        function imports it. A function object is known to this database object alone: a process without it cannot
+        change the tables of such a view.
         """
         if not name.isidentifier():
             raise SqlError(f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
@@ -339,7 +339,7 @@ class Database:
             )
         kind = parse_type(returns).ddl
         if isinstance(function, str):
-            self._declare_by_place(Function(name, function, kind))
+            self._declare_target(Function(name, function, kind))
             return
         there = self._store.refresh().functions.get(name.lower())
         if there is not None:
@@ -379,7 +379,7 @@ class Database:
 
         return made
 
-    def _declare_by_place(self, function: Function) -> None:
+    def _declare_target(self, function: Function) -> None:
         """Enters a function in the ledger, and has it here."""
         load_function(function.target)
         current = self._current()
@@ -391,14 +391,14 @@ class Database:
             self._store.bring_function(function.name.lower())
 
     def explain(self, name: str, format: str = "text") -> str:
-        """How a view is kept true: what is stored, and what a change of each table leads to; or the same as JSON."""
+        """How a view is maintained: what is stored, and what a change of each table leads to; as text or JSON."""
         return explain_view_named(self._store, name, format)
 
     def verify(self, name: str | None = None, *, engine: str | None = None) -> Certificate:
-        """Computes a view (or every materialized view) anew and compares it with what is stored.
+        """Recomputes a view (or every materialized view) and compares it with what is stored.
 
-        `engine`: "spark", "sail" or "sc://host:port" recomputes it there, as a second opinion: what the own engine gets
-        wrong in the view and in the recompute alike shows only so.
+        `engine`: "spark", "sail" or "sc://host:port" recomputes it there, as a second opinion: only another engine
+        shows what the database's own engine gets wrong in both maintenance and recompute.
         """
         return verify_views(self._store, name, engine)
 
@@ -413,15 +413,15 @@ class Database:
     ) -> Result:
         """Loads a Parquet, CSV or JSON file into a table, as one transaction.
 
-        With `create` a table that is not there is made with the columns of the file.
+        With `create` a missing table is created with the columns of the file.
         """
         return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options, create=create)))
 
     def ls(self, *, hidden: bool = False) -> list[dict[str, Any]]:
         """The relations: name, kind, columns, files, stored_rows (signed rows stored), bytes, options and stale_since.
 
-        `stale_since` is the epoch since which a view is suspended, None for all others. Auxiliary relations, which
-        views keep for their own use, are listed if `hidden`.
+        `stale_since` is the epoch since which a view is suspended, None for all others. `hidden`: lists auxiliary
+        relations too.
         """
         return listing.listing(self._store.refresh(), hidden=hidden)
 
@@ -445,7 +445,7 @@ class Database:
             wanted = [relation]
         done = []
         for relation in wanted:
-            held = store.hold()  # the files stay while they are merged, whoever else replaces them
+            held = store.hold()  # the files are not vacuumed while they are merged, even if others replace them
             current = held.state.relations.get(relation.id)
             if current is None:
                 continue
@@ -455,13 +455,13 @@ class Database:
         return done
 
     def vacuum(self, grace: str | float = GRACE_SECONDS) -> Vacuumed:
-        """Deletes files that nothing needs any more: replaced or left behind longer than `grace` ago."""
+        """Deletes files that nothing needs any more: replaced or abandoned longer than `grace` ago."""
         self._store.housekeeping.wait()
         return vacuum(self._store, seconds(grace))
 
 
 class _Session:
-    """A database as statements see it, with the transaction that a BEGIN of this thread has opened."""
+    """A database as statements see it, with the transaction that this thread opened with BEGIN."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -471,7 +471,7 @@ class _Session:
         return self._db._store
 
     def current(self) -> OpenTransaction | None:
-        """The transaction that is open, if there is one."""
+        """The open transaction, if there is one."""
         current = self._db._current()
         return None if current is None else current._tx
 
@@ -481,7 +481,7 @@ class _Session:
         return current.change(action) if current is not None else self._db._alone(lambda tx: tx.change(action))
 
     def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
-        """What would become of the views that an action defines."""
+        """What an action would do to the views that it defines."""
         return self._db._tried(action)
 
     def check(self) -> Result:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Readable:
-    """What tables and views have in common: rows, columns, and a feed of changes."""
+    """What tables and views share: rows, columns, and a feed of changes."""
 
     def __init__(self, db: Database, name: str) -> None:
         self._db = db
@@ -56,7 +56,7 @@ class Readable:
     def changes(self, since: int = 0) -> Iterator[tuple[int, Change]]:
         """The net changes after an epoch, one per epoch in which there was one, in order.
 
-        Warns if it is suspended, or reads a view that is: what has changed since comes when that is refreshed.
+        Warns if it is suspended or reads a suspended view: newer changes appear when that view is refreshed.
         """
         store = self._db._store
         held = store.hold()

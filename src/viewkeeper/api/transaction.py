@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from viewkeeper.catalog.active_rules import IMMEDIATE
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.errors import Place, SqlError, TypeMismatch
-from viewkeeper.maintain.redefining import told
+from viewkeeper.maintain.redefining import definition_effects
 from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
 from viewkeeper.rules.processing import RuleProcessing
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """A transaction a user holds. What happens in it is seen by it alone until it commits."""
+    """A transaction as a user holds it. Nobody else sees its changes until it commits."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -63,7 +63,7 @@ class Transaction:
             self.rollback()
 
     def sql(self, text: str) -> Result:
-        """Runs statements inside the transaction and gives the last result."""
+        """Runs statements inside the transaction and returns the last result."""
         return last(each_statement(text, self._statement))
 
     def _statement(self, statement: Statement) -> Result:
@@ -71,7 +71,7 @@ class Transaction:
             return run(_Session(self), statement)
 
     def datalog(self, text: str) -> Result:
-        """Takes in a Datalog program, or rules to add (+) and to remove (-), as part of the transaction."""
+        """Runs a Datalog program, or adds (+) and removes (-) rules, as part of the transaction."""
         return Result(remarks=self._surviving(lambda: run_program(self._tx, text)))
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
@@ -79,15 +79,15 @@ class Transaction:
         return Result(count=self._step(lambda: action(self._tx)))
 
     def declare_function(self, function: Function) -> bool:
-        """Declares a function by its place as part of the transaction; other views can use it when it commits."""
+        """Declares a function by its target as part of the transaction; others can use it after the commit."""
         return declare_function(self._tx, function)
 
     def definitions(self) -> list[str]:
-        """What becomes of the views that the transaction defines or redefines, said beforehand."""
-        return told(self._tx)
+        """What the commit will do to the views that the transaction defines or redefines."""
+        return definition_effects(self._tx)
 
     def _surviving(self, action: Callable[[], T]) -> T:
-        """A step of the transaction; taken again if the engine loses its session, for a step fails as a whole."""
+        """Runs a step of the transaction; again if the engine loses its session, because a step fails as a whole."""
         return self._db._store.engine.surviving(action)
 
     def _step(self, action: Callable[[], T]) -> T:
@@ -102,24 +102,24 @@ class Transaction:
 
     def insert(self, table: str, rows: Any) -> int:
         """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
-        kept = _kept(rows)
+        kept = _repeatable(rows)
         return self._step(lambda: rowwise.insert_rows(self._tx, self._tx.table(table), kept))
 
     def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
-        """Deletes rows given in full, as many copies as given; missing="ignore" passes over rows not there."""
+        """Deletes whole rows, as many copies as given; missing="ignore" skips rows that do not exist."""
         _check_missing(missing)
-        kept = _kept(rows)
+        kept = _repeatable(rows)
         return self._step(lambda: rowwise.delete_rows(self._tx, self._tx.table(table), kept, missing))
 
     def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
         """Deletes the rows with these primary keys."""
         _check_missing(missing)
-        kept = _kept(keys)
+        kept = _repeatable(keys)
         return self._step(lambda: rowwise.delete_by_key(self._tx, self._tx.table(table), kept, missing))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Inserts rows, replacing those with the same primary key."""
-        kept = _kept(rows)
+        kept = _repeatable(rows)
         return self._step(lambda: rowwise.upsert(self._tx, self._tx.table(table), kept))
 
     def load(
@@ -159,7 +159,7 @@ class Transaction:
         return self.commit_info
 
     def rollback(self) -> None:
-        """Forgets everything done in the transaction."""
+        """Discards everything done in the transaction."""
         gathered, self._gathered = self._gathered, None
         if gathered is not None:
             gathered.discard()
@@ -213,7 +213,7 @@ class _Session:
         return self._transaction.change(action)
 
     def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
-        """What would become of the views that an action defines, by what is committed."""
+        """What an action would do to the views that it defines, starting from the committed state."""
         return self._transaction._db._tried(action)
 
     def check(self) -> Result:
@@ -230,8 +230,8 @@ class _Session:
         )
 
 
-def _kept(rows: Any) -> Any:
-    """Rows that can be gone through twice: a step may have to be taken again."""
+def _repeatable(rows: Any) -> Any:
+    """Rows that can be read twice, because a step may have to run again."""
     return list(rows) if isinstance(rows, Iterator) else rows
 
 

@@ -1,4 +1,4 @@
-"""A view as a user holds it: a table that follows others, with the query that says how."""
+"""A view as a user holds it: its rows, its query and its options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class View(Readable):
 
     @property
     def definition(self) -> Definition:
-        """Everything the database keeps about it."""
+        """Its definition, as the ledger records it."""
         relation = self._relation(self._db._store.refresh())
         if not isinstance(relation, Derived):
             raise NotFound(f"{self.name} is a table now", hint=f"use db.table({self.name!r})")
@@ -31,20 +31,20 @@ class View(Readable):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was chosen with WITH (...), and the defaults; spans of time in seconds."""
+        """The options chosen with WITH (...), and the defaults of the others; durations in seconds."""
         return self.definition.options
 
     def explain(self, format: str = "text") -> str:
-        """How it is kept true: what is stored, and what a change of each table leads to."""
+        """How it is maintained: what is stored, and what a change of each table leads to."""
         return self._db.explain(self.name, format=format)
 
     @property
     def analysis(self) -> Analysis:
-        """Keys, duplicates, and for each table it names and each operation what keeping the view true takes."""
+        """Keys, duplicates, and what maintaining the view takes, for each table it names and each operation."""
         if self.definition.language == DATALOG:
             raise NotMaintainable(
                 f"{self.name} is defined by rules: it is a set, and all its columns are a key",
-                hint=f"db.explain({self.name!r}) says how it is kept",
+                hint=f"db.explain({self.name!r}) shows how it is maintained",
             )
         known = known_relations(self._db._store.refresh())
         return analyse(self.name, self.sql, self.sql, known, columns=self.definition.names)

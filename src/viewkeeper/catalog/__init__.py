@@ -1,4 +1,4 @@
-"""What a database is made of, as plain values: relations and their definitions, files and their bounds, the state.
+"""The catalog as plain values: relations and their definitions, files and their bounds, the state of a database.
 
 Nothing here reads or writes: `log` does.
 """

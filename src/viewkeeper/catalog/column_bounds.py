@@ -1,4 +1,4 @@
-"""Exact typed bounds of a file's columns, as the ledger keeps them.
+"""Exact typed bounds of a file's columns, as the ledger records them.
 
 A bound is sound: a stored value is never outside it. NULL and NaN are counted, not ordered. A column without a bound
 may contain anything.
@@ -18,7 +18,7 @@ from viewkeeper.algebra.types import Type
 
 @dataclass(frozen=True)
 class Bound:
-    """What a column of a file can hold. `low` and `high` are None when it holds no ordinary value."""
+    """The bounds of a column of a file. `low` and `high` are None when it holds only NULL and NaN."""
 
     low: Any
     high: Any
@@ -40,7 +40,7 @@ class Bound:
         return other.low is not None and self.may_overlap(other.low, other.high)
 
     def may_overlap(self, low: Any, high: Any) -> bool:
-        """Whether an ordinary value of the column may lie in a closed range; None is open."""
+        """Whether a value of the column (not NULL or NaN) may lie in a closed range; None is open."""
         if self.low is None:
             return False
         return (low is None or self.high >= low) and (high is None or self.low <= high)

@@ -1,4 +1,4 @@
-"""Data files, as the ledger names them: plain values."""
+"""Data files, as the ledger names them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from viewkeeper.catalog.column_bounds import Bound
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of signed rows that the ledger names; written before there were checksums, it has none."""
+    """A Parquet file of signed rows that the ledger names. A file written by an old version has no checksum."""
 
     path: str
     rows: int

@@ -1,4 +1,4 @@
-"""Python functions that a database knows by where they are, and which views use which function."""
+"""Python functions that a database imports by module and name, and which views use which function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewkeeper.catalog.relations import Auxiliary, Derived, Relation
 
 @dataclass(frozen=True)
 class Function:
-    """A function declared by its place, such as "package.module:name", and the type that it returns."""
+    """A function declared by its target, such as "package.module:name", and its return type."""
 
     name: str
     target: str

@@ -1,4 +1,4 @@
-"""What a view is: the user's query, what is maintained of it, and how. Kept in the ledger."""
+"""The definition of a view, as the ledger records it: the query, the expression that is maintained, the options."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Definition:
 
     @functools.cached_property
     def maintained(self) -> Node:
-        """What is kept, as an expression over tables, views and auxiliary relations."""
+        """The expression that is maintained, over tables, views and auxiliary relations."""
         return self.as_written if self.stored is None else from_json(dict(self.stored))
 
     @property
@@ -61,7 +61,7 @@ class Definition:
 
     @property
     def is_demand(self) -> bool:
-        """Whether it is stored and brought up to date only when asked for."""
+        """Whether it is stored and refreshed only on demand."""
         return self.is_stored and (self.on == "demand" or self.suspended > 0)
 
     def resumed(self, epoch: int) -> Definition:
@@ -70,7 +70,7 @@ class Definition:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the user chose with WITH, or would have by saying nothing."""
+        """The options chosen with WITH, and the defaults of the others."""
         body: dict[str, Any] = {"refresh": self.refresh, "on": self.on} if self.is_stored else {}
         rest = {"lag": self.lag, "keep": self.keep, "auxiliary": self.auxiliary}
         return body | {name: value for name, value in rest.items() if value is not None}

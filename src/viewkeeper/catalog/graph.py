@@ -1,9 +1,8 @@
-"""The graph of relations: what each one reads, who reads it, and the order in which a change passes through.
+"""The dependency graph: what each relation reads, which relations read it, and the order in which a change propagates.
 
-There are three ways to look at it. `reading` has what the queries of views name: it says where rows come from for a
-user, through virtual views. `depending` has also what is kept beside a view: it says what cannot go while something
-else stays. `maintaining` has what is read to maintain stored relations, where queries of virtual views stand in those
-over them: it says in which order they are brought up to date.
+There are three graphs. `reading` has the relations that the queries of views name: it shows where rows come from,
+through virtual views. `depending` adds the auxiliary relations: it shows what cannot be dropped. `maintaining` has what
+is read to maintain stored relations, with virtual views expanded: it gives the order of maintenance.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from viewkeeper.errors import InternalError
 
 
 class Graph:
-    """Relations by id, and the ids of those that each one reads; one that reads nothing may be left out."""
+    """The ids of relations, and those that each one reads; a relation that reads nothing may be left out."""
 
     def __init__(self, reads: Mapping[str, Iterable[str]]) -> None:
         self._reads = {key: tuple(dict.fromkeys(read)) for key, read in reads.items()}
@@ -27,32 +26,32 @@ class Graph:
                 self._readers.setdefault(below, []).append(key)
 
     def dependents(self, key: str) -> list[str]:
-        """Those that read a relation themselves."""
+        """The relations that read a relation directly."""
         return list(self._readers.get(key, ()))
 
     def all_dependents(self, keys: Iterable[str]) -> list[str]:
-        """Those that read one of some relations, also through others."""
-        return _followed(keys, lambda key: self._readers.get(key, ()))
+        """The relations that read one of some relations, directly or through others."""
+        return _closure(keys, lambda key: self._readers.get(key, ()))
 
     def all_read(self, keys: Iterable[str]) -> list[str]:
-        """What some relations read, also through others, in the order in which they name it."""
-        return _followed(keys, lambda key: self._reads.get(key, ()))
+        """The relations that some relations read, directly or through others, in the order in which they name them."""
+        return _closure(keys, lambda key: self._reads.get(key, ()))
 
     def reads_itself(self, key: str, reading: Iterable[str]) -> bool:
-        """Whether a relation would read itself, also through others, if it read these."""
+        """Whether a relation would read itself, directly or through others, if it read these."""
         start = tuple(reading)
         return key in start or key in self.all_read(start)
 
     def levels(self, changed: Iterable[str]) -> list[list[str]]:
-        """The relations that a change of some may reach, level by level: each after all that it reads of these.
+        """The relations that a change of some may reach, in levels: each after all reached relations that it reads.
 
-        Those that are in the graph and have changed themselves are among them.
+        Changed relations that are in the graph themselves are among them.
         """
         start = set(changed)
         reached = {*(key for key in self._reads if key in start), *self.all_dependents(start)}
-        place = {key: number for number, key in enumerate(self._reads)}
+        position = {key: number for number, key in enumerate(self._reads)}
         sorter = graphlib.TopologicalSorter(
-            {key: reached.intersection(self._reads[key]) - {key} for key in place if key in reached}
+            {key: reached.intersection(self._reads[key]) - {key} for key in position if key in reached}
         )
         try:
             sorter.prepare()
@@ -60,14 +59,14 @@ class Graph:
             raise InternalError(f"relations read each other: {' -> '.join(problem.args[1])}") from problem
         order: list[list[str]] = []
         while sorter.is_active():
-            ready = sorted(sorter.get_ready(), key=place.__getitem__)
+            ready = sorted(sorter.get_ready(), key=position.__getitem__)
             order.append(ready)
             sorter.done(*ready)
         return order
 
 
-def _followed(keys: Iterable[str], step: Callable[[str], Iterable[str]]) -> list[str]:
-    """What some relations lead to, step by step, each once: what the first leads to, then what the next does."""
+def _closure(keys: Iterable[str], step: Callable[[str], Iterable[str]]) -> list[str]:
+    """What can be reached from some relations by steps, each once, depth first."""
     found: dict[str, None] = {}
     waiting: list[Iterator[str]] = [iter(step(key)) for key in keys][::-1]
     while waiting:
@@ -82,17 +81,17 @@ def _followed(keys: Iterable[str], step: Callable[[str], Iterable[str]]) -> list
 
 
 def reading(relations: Iterable[Relation], epoch: int | None = None) -> Graph:
-    """What the queries of views name, now or at an epoch."""
+    """The graph of the relations that the queries of views name, now or at an epoch."""
     views = [relation for relation in relations if isinstance(relation, Derived)]
     now = {view.id: view.definition if epoch is None else view.definition_at(epoch) for view in views}
     return Graph({key: definition.uses for key, definition in now.items()})
 
 
 def depending(relations: Iterable[Relation]) -> Graph:
-    """What the queries of views name, and the auxiliary relations that are kept for them."""
+    """The graph of the relations that the queries of views name, and of their auxiliary relations."""
     return Graph({relation.id: relation.needs for relation in relations if isinstance(relation, Derived)})
 
 
 def maintaining(relations: Iterable[Derived]) -> Graph:
-    """What is read to maintain stored relations."""
+    """The graph of the relations that are read to maintain stored relations."""
     return Graph({r.id: (scan.relation for scan in n.scans(r.definition.maintained)) for r in relations})

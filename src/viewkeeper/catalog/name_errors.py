@@ -1,4 +1,4 @@
-"""Errors about names of relations: taken, missing, or of another kind, each with what to type instead."""
+"""Errors about names of relations (taken, missing, or of another kind), each with a hint that can be typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, Viewkeep
 
 
 def already_exists(there: Relation, name: str, wanted: type[Relation]) -> AlreadyExists:
-    """The error for a name that is taken: by what, and what to type instead."""
+    """The error for a name that is taken."""
     kind, new = there.kind_words, wanted.kind_words.upper()
     again = ""
     if isinstance(there, wanted):

@@ -1,7 +1,7 @@
-"""The relations of a database: tables, and what is derived from them. Plain values.
+"""The relations of a database, as plain values: base tables, and relations derived from them.
 
-A table has rows that are given; the others have a definition that says what theirs are. A virtual view stores nothing,
-a materialized view its rows, and an auxiliary relation what a view's maintenance has to look up.
+The rows of a table come from users; those of the others follow from a definition. A virtual view stores nothing, a
+materialized view its rows, and an auxiliary relation what the maintenance of a view has to look up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from viewkeeper.catalog.definition import ASSERTION, AUXILIARY, MATERIALIZED, VI
 
 @dataclass(frozen=True)
 class Relation:
-    """What all relations have. Changes up to `oldest` have been folded together: files do not know earlier epochs."""
+    """What all relations have. Changes up to epoch `oldest` have been merged: earlier epochs cannot be read."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ class Relation:
     """'table', 'view', 'assertion', 'materialized' or 'auxiliary'."""
 
     kind_words: ClassVar[str]
-    """The kind as people say it, and in capitals as SQL does: 'table', 'view', 'materialized view'."""
+    """The kind in words, which are SQL's in capitals: 'table', 'view', 'materialized view'."""
 
     @property
     def is_hidden(self) -> bool:
@@ -39,7 +39,7 @@ class Relation:
         return is_reserved(self.name)
 
     def lives_at(self, epoch: int) -> bool:
-        """Whether the relation is there at an epoch."""
+        """Whether the relation exists at an epoch."""
         return self.created <= epoch and (self.dropped is None or epoch < self.dropped)
 
     def files_at(self, epoch: int) -> tuple[DataFile, ...]:
@@ -65,7 +65,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Table(Relation):
-    """A relation whose rows are given."""
+    """A base table."""
 
     kind: ClassVar[str] = "table"
     kind_words: ClassVar[str] = "table"
@@ -73,9 +73,9 @@ class Table(Relation):
 
 @dataclass(frozen=True)
 class Derived(Relation):
-    """A relation whose rows follow from others.
+    """A relation whose rows are derived from others.
 
-    `former` are the definitions it had before, each with the epoch from which on it was no longer true.
+    `former` are its earlier definitions, each with the epoch from which on it no longer applied.
     """
 
     definition: Definition = field(kw_only=True)
@@ -87,7 +87,7 @@ class Derived(Relation):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The ids of the relations that the definition reads, and of those that it keeps beside."""
+        """The ids of the relations that the definition reads, and of its auxiliary relations."""
         return (*self.definition.uses, *self.definition.hidden)
 
     def redefined(self, definition: Definition, epoch: int) -> Self:
@@ -133,7 +133,7 @@ class MaterializedView(Derived):
 
 @dataclass(frozen=True)
 class Auxiliary(Derived):
-    """An auxiliary relation: what is stored beside a view because its maintenance needs it."""
+    """A relation that is stored because the maintenance of a view needs it."""
 
     kind: ClassVar[str] = AUXILIARY
     kind_words: ClassVar[str] = "auxiliary relation"
@@ -145,21 +145,21 @@ _DERIVED: dict[str, type[Derived]] = {
 
 
 def kind_of(definition: Definition | None) -> type[Relation]:
-    """The class of relations with a definition; that of tables, which have none."""
+    """The class of relations with a definition; Table for None."""
     return Table if definition is None else _DERIVED[definition.kind]
 
 
 def new_relation(
     key: str, name: str, schema: Schema, created: int, definition: Definition | None = None
 ) -> Table | Derived:
-    """A relation without files: a table or, with a definition, one of the kind that it says."""
+    """A relation without files: a table or, with a definition, a relation of its kind."""
     if definition is None:
         return Table(key, name, schema, created)
     return _DERIVED[definition.kind](key, name, schema, created, definition=definition)
 
 
 def as_derived(relation: Relation) -> Derived:
-    """The same relation, which is known not to be a table."""
+    """The same relation; asserts that it is not a table."""
     assert isinstance(relation, Derived), relation.name
     return relation
 
@@ -170,7 +170,7 @@ def declared(body: Mapping[str, Any], epoch: int) -> Relation:
 
 
 def relation_from_json(body: Mapping[str, Any], oldest: int) -> Relation:
-    """The inverse of to_json; `oldest` is that of the database, for a snapshot that has none for each relation."""
+    """The inverse of to_json; `oldest` is that of the database, for an old snapshot without one per relation."""
     relation = declared(body, body["created"])
     files = tuple(DataFile.from_json(file, relation.schema, 0) for file in body["files"])
     relation = replace(relation, dropped=body["dropped"], files=files, oldest=body.get("oldest", oldest))

@@ -1,4 +1,4 @@
-"""What the ledger pins: the settings every query of a database runs under."""
+"""Settings under which every query of a database runs (pinned in the ledger), and limits of an open database."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 
 @dataclass(frozen=True)
 class Limits:
-    """What a statement may take, and a recursion that may have no end; settings of an open database."""
+    """Limits of time for a statement, and of rounds and rows for a recursion; settings of an open database."""
 
     statement_timeout: float | None = None
     max_rounds: int = 10_000
     max_rows: int = 100_000_000
 
     def with_value(self, name: str, value: float | int | None) -> Limits:
-        """The limits with another value of one; None for what it is at first, a time limit of 0 for none."""
+        """The limits with one value changed; None restores its default, and a timeout of 0 means no limit."""
         if value is None or (name == "statement_timeout" and value == 0):
             value = getattr(Limits(), name)
         return replace(self, **{name: value})  # type: ignore[arg-type]
@@ -22,7 +22,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Engine settings that decide what a query means; fixed when the database is created."""
+    """Engine settings that affect the meaning of a query; fixed when the database is created."""
 
     engine: str = "spark"
     ansi: bool = True

@@ -2,7 +2,7 @@
 
 A relation's contents at epoch e are the rows of its files with an epoch up to e. A file that one commit wrote belongs
 to that commit's epoch as a whole (its `_epoch` column is NULL); a merged file holds rows of several epochs, each with
-its number. So one set of files answers every epoch that is still kept.
+its number. So one set of files serves every epoch that is still kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from viewkeeper.catalog.settings import Settings
 from viewkeeper.errors import NotFound
 
 MARK_SECONDS = 60.0
-"""Commit times are remembered this finely, or finer when little history is kept."""
+"""Commit times are recorded at this interval, or a shorter one when little history is kept."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class State:
     def find(self, name: str, epoch: int | None = None) -> Relation | None:
         """The relation of a name (without regard to case) at an epoch, the newest if none is given.
 
-        Raises NotFound if it was there, but that epoch of it is no longer kept.
+        Raises NotFound if it existed then, but that epoch of it is no longer kept.
         """
         at = self.epoch if epoch is None else epoch
         wanted = name.lower()
@@ -76,20 +76,20 @@ class State:
         return None
 
     def check_epoch(self, epoch: int) -> None:
-        """Raises NotFound if nothing can be read at the epoch; `find` knows about each relation."""
+        """Raises NotFound if no relation can be read at the epoch; `find` checks one relation."""
         if epoch > self.epoch:
             raise NotFound(f"there is no epoch {epoch} yet", hint=f"the newest is {self.epoch}")
         if epoch < self._first_readable:
             raise NotFound(f"epoch {epoch} is no longer kept", hint=f"the oldest kept epoch is {self.oldest}")
 
-    # how much history is kept --------------------------------------------------------------------
+    # retention -----------------------------------------------------------------------------------
 
     def own_keep(self, relation: Relation) -> float | None:
-        """How many seconds the old epochs of a view are kept, where it says so itself; None for all others."""
+        """The seconds for which old epochs of a view are kept by its own option; None for all other relations."""
         return relation.definition.keep if isinstance(relation, Derived) and relation.dropped is None else None
 
     def oldest_of(self, relation: Relation, epoch: int | None = None) -> int:
-        """The oldest epoch at which a relation can be read; of a virtual view, with its definition at an epoch."""
+        """The oldest epoch at which a relation can be read; for a virtual view, by its definition at an epoch."""
         if isinstance(relation, VirtualView):
             definition = relation.definition_at(self.epoch if epoch is None else epoch)
             read = [self.relations.get(scan.relation) for scan in n.scans(definition.as_written)]
@@ -113,15 +113,15 @@ class State:
     def horizon(self, now: float) -> int:
         """The oldest epoch promised to readers: the one that was current `keep` seconds ago, or an earlier one.
 
-        A view that is refreshed on demand still has to read the changes since it was last true.
+        A view that is refreshed on demand still has to read the changes since its last refresh.
         """
         return max(self.oldest, min([self._passed(now - self.keep), *self._waiting()]))
 
     def horizon_of(self, relation: Relation, now: float) -> int:
         """The oldest epoch of a relation that is still promised: by its own `keep`, or by the database's.
 
-        What is kept beside a stored view is read in its newest state alone, or in that of the last refresh; beside a
-        virtual view it serves its feed.
+        An auxiliary relation of a stored view is read only in its newest state, or in that of the last refresh; one of
+        a virtual view serves the view's feed.
         """
         if self.folds_alone(relation):
             own = self.own_keep(relation)
@@ -130,7 +130,7 @@ class State:
         return self.horizon(now)
 
     def folds_alone(self, relation: Relation) -> bool:
-        """Whether how much history is kept of a relation is its own matter, not that of the whole database."""
+        """Whether the retention of a relation is its own, not that of the whole database."""
         if isinstance(relation, Auxiliary):
             return not any(isinstance(user, VirtualView) for user in self.dependents(relation.id))
         return self.own_keep(relation) is not None
@@ -148,11 +148,11 @@ class State:
             yield firing.epoch - 1
 
     def time_of(self, epoch: int) -> float:
-        """When an epoch was committed, or a little earlier: commit times are remembered now and then."""
+        """When an epoch was committed, or a little earlier: not every commit time is recorded."""
         return max((at for number, at in self.marks if number <= epoch), default=0.0)
 
     def alive(self) -> list[Relation]:
-        """The relations there are now, of all kinds."""
+        """The relations that exist now, of all kinds."""
         return [relation for relation in self.relations.values() if relation.lives_at(self.epoch)]
 
     def names(self) -> list[str]:
@@ -160,20 +160,20 @@ class State:
         return sorted(relation.name for relation in self.alive() if not relation.is_hidden)
 
     def dependents(self, key: str) -> list[Derived]:
-        """The relations there are now whose definition reads or keeps the one with this id."""
+        """The relations that exist now and read the one with this id, or have it as an auxiliary relation."""
         return [as_derived(self.relations[user]) for user in self.depending.dependents(key)]
 
     @functools.cached_property
     def depending(self) -> Graph:
-        """Which of the relations there are now reads or keeps which."""
+        """The graph `depending` of the relations that exist now."""
         return depending(self.alive())
 
     def named_files(self) -> set[str]:
-        """The files the ledger still knows: those in use, and those replaced but not yet swept."""
+        """The files that the ledger still names: those in use, and those replaced but not yet swept."""
         named = {file.path for relation in self.relations.values() for file in relation.files}
         return named | {path for path, _, _ in self.removed}
 
-    # folding -------------------------------------------------------------------------------------
+    # entries -------------------------------------------------------------------------------------
 
     @staticmethod
     def first(entry: dict[str, Any]) -> State:
@@ -186,7 +186,7 @@ class State:
         state = replace(self, number=entry["number"], link=entry["hash"], chained="before" in entry)
         if entry["kind"] == "commit":
             return state._apply_commit(entry)
-        return state._apply_maintenance(entry)
+        return state._apply_housekeeping(entry)
 
     def _apply_commit(self, entry: dict[str, Any]) -> State:
         epoch = entry["epoch"]
@@ -222,13 +222,13 @@ class State:
             waiting=waiting_after(self.waiting, entry.get("waiting", ())),
         )
 
-    def _apply_maintenance(self, entry: dict[str, Any]) -> State:
+    def _apply_housekeeping(self, entry: dict[str, Any]) -> State:
         relations = dict(self.relations)
         removed = list(self.removed)
         for key, swap in entry.get("swapped", {}).items():
             relation = relations[key]
-            gone = set(swap["removed"])
-            kept = tuple(file for file in relation.files if file.path not in gone)
+            replaced = set(swap["removed"])
+            kept = tuple(file for file in relation.files if file.path not in replaced)
             added = tuple(DataFile.from_json(file, relation.schema, 0) for file in swap["added"])
             folded = swap.get("oldest", entry.get("oldest", 0))
             relations[key] = replace(relation, files=kept + added, oldest=max(relation.oldest, folded))
@@ -252,11 +252,11 @@ class State:
         return replace(state, marks=tuple(state._marks_from(first)))
 
     def _own_keeps(self) -> list[float]:
-        """The spans for which views keep their own history."""
+        """The `keep` of the views that have one of their own, in seconds."""
         return [own for relation in self.relations.values() if (own := self.own_keep(relation)) is not None]
 
     def _marks_from(self, first: int) -> Iterator[tuple[int, float]]:
-        """The commit times since an epoch; fewer of those that only views with a longer `keep` ask for."""
+        """The commit times since an epoch; sparser where only views with a longer `keep` need them."""
         apart = max(self._own_keeps(), default=0.0) / 1000
         last = -apart
         for epoch, at in self.marks:

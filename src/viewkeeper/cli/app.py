@@ -1,4 +1,4 @@
-"""The `viewkeeper` command: global options, the verbs, and how errors are told."""
+"""The `viewkeeper` command: global options, the verbs, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from viewkeeper.cli.version import show_version, version
 from viewkeeper.errors import ViewkeeperError
 
 PATIENCE = 1.5
-"""Seconds after Ctrl-C in which the program may end in order."""
+"""Seconds after Ctrl-C in which the program may end cleanly."""
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""The exit code after Ctrl-C, as in shells."""
 
 _INTERRUPTED = "interrupted: what was not finished was not changed"
 
@@ -51,7 +51,7 @@ class Failed(click.ClickException):
 
 
 class Interrupted(click.ClickException):
-    """Ctrl-C: one line on stderr, and the exit code that shells know."""
+    """Ctrl-C: one line on stderr, and the exit code of shells."""
 
     exit_code = INTERRUPTED
 
@@ -141,18 +141,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    told = threading.Event()
-    _end_soon_after_ctrl_c(told)
+    reported = threading.Event()
+    _end_soon_after_ctrl_c(reported)
     try:
         cli(prog_name="viewkeeper")
     finally:
-        told.set()
+        reported.set()
 
 
-def _end_soon_after_ctrl_c(told: threading.Event) -> None:
-    """Lets Ctrl-C end the program in order if that is soon done: an engine busy with a query may not let go of it.
+def _end_soon_after_ctrl_c(reported: threading.Event) -> None:
+    """Lets Ctrl-C end the program cleanly if that is fast, else at once: an engine busy with a query may block it.
 
-    Ending at once is safe at any moment, because a commit is one ledger entry. `told`: the user has had the message.
+    Ending at once is safe at any moment, because a commit is one ledger entry. `reported`: the message was printed.
     """
     pressed = threading.Event()
 
@@ -165,7 +165,7 @@ def _end_soon_after_ctrl_c(told: threading.Event) -> None:
     def watch() -> None:
         pressed.wait()
         time.sleep(PATIENCE)
-        if not told.is_set():
+        if not reported.is_set():
             os.write(2, f"{_INTERRUPTED}\n".encode())
         os._exit(INTERRUPTED)
 

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine: Python, Java, packages, disk space and the engines."""
+"""The checks of `doctor` on this machine: Python, Java, packages, disk space and the engines."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_java(*, needed: bool) -> Finding:
 
 
 def check_packages() -> Iterator[Finding]:
-    """The packages that do the work are there, in versions this release was made for."""
+    """The main packages are installed, in versions that this release supports."""
     wanted: dict[str, str] = {canonicalize_name(each.name): str(each) for each in _wanted()}
     for name in PACKAGES:
         text = wanted.get(name, name)
@@ -74,7 +74,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def _wanted() -> Iterator[Requirement]:
-    """What this release needs here, without its optional parts."""
+    """The requirements of this release here, without optional ones."""
     for text in requires("viewkeeper") or ():
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):

@@ -18,7 +18,7 @@ COLUMNS = ("relation", "files_before", "files_after", "rows_before", "rows_after
 def compact(options: Options, name: str | None) -> None:
     """Rewrites the files of table NAME, or of all tables, into fewer files sorted by key.
 
-    Contents and history stay the same, and no epoch is made. The replaced files go with the next `viewkeeper vacuum`.
+    Contents and history stay the same, and no epoch is made. The next `viewkeeper vacuum` deletes the replaced files.
     """
     with options.open() as db:
         done = [dataclasses.asdict(item) for item in db.compact(name)]

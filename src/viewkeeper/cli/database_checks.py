@@ -1,4 +1,4 @@
-"""What `doctor` looks at in a database: ledger, data files, and what dead processes left behind. Changes nothing."""
+"""The checks of `doctor` in a database: ledger, data files, and leftovers of dead processes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
         yield from faults
         state = find_state(storage)
     except ViewkeeperError as problem:
-        found = Finding("Ledger", "problem", _told(problem), problem.hint or RESTORE)
+        found = Finding("Ledger", "problem", _message(problem), problem.hint or RESTORE)
         if not any(fault.found == problem.message for fault in faults):
             yield found
         return
@@ -44,25 +44,25 @@ def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
     yield Finding("Ledger", "ok", f"{kept}, made with the engine {state.settings.engine}")
     yield from _check_files(storage, state, quick=quick)
     yield from _check_functions(state)
-    if not any(fault.status == "problem" for fault in faults):  # else what nothing names may be what was lost
+    if not any(fault.status == "problem" for fault in faults):  # else a lost entry may name the unnamed files
         yield from _check_leftovers(storage, state)
 
 
 def _check_functions(state: State) -> Iterator[Finding]:
-    """Whether the modules of functions that views use can be found; nothing is imported for it."""
+    """Whether the modules of declared functions can be found; they are not imported."""
     from viewkeeper.catalog.declared_functions import users_of
 
     for function in state.functions.values():
         users = ", ".join(users_of(state.alive(), function.name)) or "no view"
-        told = f"{function.name} is {function.target}, used by {users}"
+        found = f"{function.name} is {function.target}, used by {users}"
         if importlib.util.find_spec(function.target.split(":")[0].split(".")[0]) is None:
             todo = "install its module, or put its directory on PYTHONPATH, where views that use it are maintained"
-            yield Finding("Function", "note", f"{told}; its module is not found here", todo)
+            yield Finding("Function", "note", f"{found}; its module is not found here", todo)
         else:
-            yield Finding("Function", "ok", told)
+            yield Finding("Function", "ok", found)
 
 
-def _told(problem: ViewkeeperError) -> str:
+def _message(problem: ViewkeeperError) -> str:
     return problem.message if problem.detail is None else f"{problem.message} ({problem.detail})"
 
 
@@ -80,7 +80,7 @@ def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Fin
         for file in relation.files:
             count += 1
             total += file.size
-            wrong = _look(storage, relation, file, quick=quick)
+            wrong = _check_file(storage, relation, file, quick=quick)
             if wrong:
                 broken += 1
                 yield Finding("Data file", "problem", f"{file.path} of {relation.name}: {wrong}", RESTORE)
@@ -89,7 +89,7 @@ def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Fin
         yield Finding("Data files", "ok", f"{count_of(count, 'file')} ({size(total)}), all {how}")
 
 
-def _look(storage: Storage, relation: Relation, file: DataFile, *, quick: bool) -> str:
+def _check_file(storage: Storage, relation: Relation, file: DataFile, *, quick: bool) -> str:
     """What is wrong with a file; empty if nothing is. Its bytes are always compared with the ledger's checksum."""
     from viewkeeper.log.checksums import checked_bytes
     from viewkeeper.store.file_reading import read_file
@@ -114,11 +114,11 @@ def _check_leftovers(storage: Storage, state: State) -> Iterator[Finding]:
     try:
         dead = dead_leases(storage)
     except OSError as problem:
-        yield Finding("Leases", "note", f"cannot be looked at: {problem.strerror}", "check the directory's permissions")
+        yield Finding("Leases", "note", f"cannot be checked: {problem.strerror}", "check the directory's permissions")
         return
     if dead:
         todo = "nothing is lost; `viewkeeper vacuum` clears them"
-        yield Finding("Leases", "note", f"{count_of(len(dead), 'lease')} of processes that are gone", todo)
+        yield Finding("Leases", "note", f"{count_of(len(dead), 'lease')} of dead processes", todo)
     alive = {item.path.split("/")[-1].removesuffix(".json") for item in storage.list("leases") if item.path not in dead}
     named = state.named_files()
     unnamed = [item for item in storage.list("relations") if item.path not in named]

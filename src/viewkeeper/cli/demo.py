@@ -1,4 +1,4 @@
-"""viewkeeper demo: a short story in a temporary directory."""
+"""viewkeeper demo: a short tour in a temporary directory."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ CHANGES = (
 @click.option("--engine", type=click.Choice(["spark", "sail"]), help="The same as --engine before the verb.")
 @click.pass_obj
 def demo(options: Options, engine: str | None) -> None:
-    """Tells what Viewkeeper does, with real views in a temporary directory that is deleted at the end.
+    """Shows what Viewkeeper does, with real views in a temporary directory that is deleted at the end.
 
-    Runs on Apache Spark if Java 17 or newer is there, else on Sail, which needs no Java. Takes a minute or two
+    Runs on Apache Spark if Java 17 or newer is installed, else on Sail, which needs no Java. Takes a minute or two
     on Spark, and seconds on Sail.
     """
     from viewkeeper.api.database import connect
@@ -75,11 +75,11 @@ def demo(options: Options, engine: str | None) -> None:
         name = {"spark": "Apache Spark", "sail": "Sail"}[db._store.engine.kind]
         _start(db, name)
         _tell(Narrator(db), directory, name)
-    note(f"The story took {time.monotonic() - begun:.0f} seconds on {name}; its directory is deleted again.")
+    note(f"The demo took {time.monotonic() - begun:.0f} seconds on {name}; its directory is deleted again.")
 
 
 def _start(db: Database, name: str) -> None:
-    """Starts the engine with a word on the terminal, because it can take some seconds."""
+    """Starts the engine, with a message on a terminal because it can take some seconds."""
     if sys.stderr.isatty():
         stderr().print(f"Starting {name} ...", style="dim")
     db._store.engine.version()

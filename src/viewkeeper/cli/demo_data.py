@@ -30,7 +30,7 @@ LARGEST = 202_567
 
 
 def write_files(directory: str) -> dict[str, str]:
-    """Writes a file per table, and gives their paths."""
+    """Writes a file per table; returns their paths by table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""viewkeeper doctor: is everything well here?"""
+"""viewkeeper doctor: checks this machine and a database."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "problem": ("PROBLEM
 def doctor(options: Options, quick: bool, db: str | None) -> None:
     """Checks this machine and, with --db DIR, a database; says for each problem what to do.
 
-    Looked at are Python, Java, package versions, disk space and whether each engine starts and answers; in a database
-    that no entry of the ledger is missing, damaged or out of place, that every data file it names is there, has the
-    right checksum and can be read, and what dead processes left behind. Nothing is changed. Exit code 1 if there is a
+    On this machine: Python, Java, package versions, disk space, and whether each engine starts and answers. In a
+    database: that no entry of the ledger is missing, damaged or misplaced, that every data file it names exists, has
+    the right checksum and can be read, and what dead processes left behind. Changes nothing. Exit code 1 if there is a
     problem.
     """
     if db is not None:

@@ -15,7 +15,7 @@ from viewkeeper.cli.session import Options
 @click.argument("view")
 @click.pass_obj
 def explain(options: Options, view: str) -> None:
-    """Explains how VIEW is kept true: what is stored, and what a change of each table leads to.
+    """Explains how VIEW is maintained: what is stored, and what a change of each table leads to.
 
     With --format json the same as an object.
     """

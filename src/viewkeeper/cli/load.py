@@ -19,7 +19,7 @@ from viewkeeper.errors import NotFound
 @click.option(
     "--format", "form", type=click.Choice(["parquet", "csv", "json"]), help="The file's format; default: by its name."
 )
-@click.option("--create", is_flag=True, help="Make the table with the file's columns if it is not there.")
+@click.option("--create", is_flag=True, help="Create the table with the file's columns if it does not exist.")
 @click.pass_obj
 def load(options: Options, table: str, file: str, form: str | None, create: bool) -> None:
     """Loads a Parquet, CSV or JSON FILE, a directory of them, or a Delta table into TABLE, as one commit.
@@ -40,7 +40,7 @@ def load(options: Options, table: str, file: str, form: str | None, create: bool
             problem.detail = problem.hint
             problem.hint = f"--create makes the table from the file: {typed}"
             raise
-        with moving(_told(table, file)):
+        with moving(_description(table, file)):
             result = db.load(table, file, format=form, create=create)
     epoch = f"epoch {result.commit.epoch}" if result.commit else "no change, so no epoch"
     note(f"{count_of(result.count or 0, 'row')} loaded into {table} ({epoch})")
@@ -51,7 +51,7 @@ def _with_create(options: Options, table: str, file: str, form: str | None) -> s
     return f"{options.command} load {' '.join(spelled)}"
 
 
-def _told(table: str, file: str) -> str:
-    """What is loaded. The engine loads the file in one go and tells no share of it."""
-    told = f"loading {os.path.basename(file.rstrip('/'))} into {table}"
-    return told + f" ({size(os.path.getsize(file))})" if os.path.isfile(file) else told
+def _description(table: str, file: str) -> str:
+    """What is loaded. The engine loads a file in one step and reports no progress."""
+    text = f"loading {os.path.basename(file.rstrip('/'))} into {table}"
+    return text + f" ({size(os.path.getsize(file))})" if os.path.isfile(file) else text

@@ -1,4 +1,4 @@
-"""viewkeeper ls: what is in the database."""
+"""viewkeeper ls: the tables and views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS = ("name", "kind", "columns", "files", "stored_rows", "bytes")
 
 
 @click.command(short_help="List the tables and views.")
-@click.option("--all", "hidden", is_flag=True, help="Also list the auxiliary relations that views keep.")
+@click.option("--all", "hidden", is_flag=True, help="Also list the auxiliary relations of views.")
 @click.pass_obj
 def ls(options: Options, hidden: bool) -> None:
     """Lists the tables and views: name, kind, columns, files, stored rows (changes included) and size.

@@ -1,4 +1,4 @@
-"""Telling a story with a database: headings, statements as one would type them, and what came of them."""
+"""Prints a tour of a database: headings, statements as one would type them, and their results."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Narrator:
         self.chapters = 0
 
     def title(self, text: str) -> None:
-        """The heading of the story."""
+        """The heading of the tour."""
         self.line(f"== {text} ".ljust(self.width, "="), "bold")
 
     def chapter(self, title: str, text: str) -> None:
-        """A numbered heading and what it is about."""
+        """A numbered heading and its introduction."""
         self.chapters += 1
         self.line()
         self.line(f"{self.chapters}. {title}", "bold cyan")
@@ -64,17 +64,17 @@ class Narrator:
         self._typed(">", "\n".join(f"{statement};" for statement in statements))
 
     def answer(self, text: str, style: str = "green") -> None:
-        """A line of what came of it."""
+        """A line of a result."""
         self.line(" " * INDENT + text, style)
 
     def paragraph(self, text: str, style: str = "") -> None:
-        """A line of what came of it that may be long: what does not fit goes on below, further in."""
+        """A line of a result that may be long: it is wrapped, and its other lines are indented further."""
         further = " " * (_depth(text) + 4)
         for line in textwrap.wrap(text, self.width - INDENT, subsequent_indent=further):
             self.answer(line, style)
 
     def excerpt(self, lines: Sequence[str], start: str) -> None:
-        """The first of the lines that starts so, with those that stand further in below it."""
+        """The first line with that start, and the deeper indented lines below it."""
         found = itertools.dropwhile(lambda line: not line.lstrip().startswith(start), lines)
         first = next(found)
         depth = _depth(first)
@@ -82,7 +82,7 @@ class Narrator:
             self.paragraph(line[depth:])
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Rows."""
+        """Rows as a table."""
         for line in table_lines(columns, rows):
             self.line(" " * INDENT + line)
 
@@ -93,7 +93,7 @@ class Narrator:
             self._rows(change)
 
     def load(self, table: str, path: str) -> None:
-        """A file that is loaded, and how many rows it has."""
+        """Loads a file, and prints how many rows it has."""
         file = os.path.basename(path)
         self.command(f"viewkeeper load {table} {file}")
         with moving(f"loading {file}"):
@@ -102,14 +102,14 @@ class Narrator:
         self.answer(f"{count_of(result.count or 0, 'row')}, epoch {result.commit.epoch}")
 
     def datalog(self, program: str) -> None:
-        """A Datalog program, and the commit that declares it."""
+        """Runs a Datalog program, and prints the epoch of its commit."""
         self.python(f'db.datalog("""\n{program}\n""")')
         with of_views(self.db):
             self.db.datalog(program)
         self.answer(f"epoch {self.db.epoch}")
 
     def verify(self, view: str) -> float:
-        """A view that is recomputed and compared; gives the seconds that took."""
+        """Verifies a view, and returns the seconds that took."""
         self.statement(f"VERIFY VIEW {view}")
         begun = time.monotonic()
         with moving(f"recomputing {view}"):
@@ -165,7 +165,7 @@ class Narrator:
 
 
 def _by_first_column(weighted: tuple[tuple[Any, ...], int]) -> tuple[str, int, str]:
-    """An order of signed rows in which a deleted row stands before the one that replaces it."""
+    """The sort key of signed rows: a deleted row comes before the one that replaces it."""
     row, weight = weighted
     return str(row[0]), weight, str(row)
 

@@ -24,22 +24,22 @@ _NUMBERS = (int, float, decimal.Decimal)
 
 
 def stdout() -> Console:
-    """The terminal, or whatever stands in its place, for data."""
+    """The console for data."""
     return Console(file=sys.stdout, highlight=False, emoji=False)
 
 
 def stderr() -> Console:
-    """The terminal for everything else."""
+    """The console for everything else."""
     return Console(file=sys.stderr, highlight=False, emoji=False)
 
 
 def note(text: str) -> None:
-    """Tells something that is not data."""
+    """Prints a message that is not data."""
     stderr().print(Text(text), soft_wrap=True)
 
 
 def tell_error(text: str) -> None:
-    """Tells what went wrong."""
+    """Prints an error."""
     stderr().print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
 
@@ -63,14 +63,14 @@ def print_object(body: dict[str, Any]) -> None:
 
 
 def print_result(result: Result, form: str) -> int:
-    """Prints the rows of a query; gives their number."""
+    """Prints the rows of a query; returns how many."""
     table = result.arrow()
     print_rows(table.column_names, _rows_of(table), form)
     return int(table.num_rows)
 
 
 def _rows_of(table: Any) -> Iterable[Row]:
-    """The rows of an Arrow table, a part at a time."""
+    """The rows of an Arrow table, converted batch by batch."""
     import pyarrow as pa
 
     from viewkeeper.query.result import Result
@@ -109,7 +109,7 @@ def _print_table(columns: Sequence[str], rows: Iterable[Row]) -> None:
 
 
 def table_lines(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
-    """A table as lines: the header, a rule, and a line per row; numbers to the right."""
+    """A table as lines: the header, a separator, and a line per row; numbers are aligned right."""
     right = [True] * len(columns)
     cells: list[list[str]] = []
     for row in rows:
@@ -119,8 +119,8 @@ def table_lines(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
         cells.append([to_cell(value) for value in row])
     names = [to_cell(name) for name in columns]
     widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    rule = "-+-".join("-" * width for width in widths)
-    return [_line(names, widths, right), rule, *(_line(row, widths, right) for row in cells)]
+    separator = "-+-".join("-" * width for width in widths)
+    return [_line(names, widths, right), separator, *(_line(row, widths, right) for row in cells)]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -1,4 +1,4 @@
-"""Progress on a terminal: a moving bar, and how many views are done; nothing elsewhere."""
+"""Progress bars on a terminal; nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def moving(told: str) -> Iterator[None]:
-    """A bar that moves while something of unknown length is done."""
+def moving(description: str) -> Iterator[None]:
+    """A bar that moves during work of unknown length."""
     with _bar() as progress:
         if progress is not None:
-            progress.add_task(told, total=None)
+            progress.add_task(description, total=None)
         yield
 
 
 @contextlib.contextmanager
 def of_views(db: Database) -> Iterator[None]:
-    """A bar for the views that a commit computes or brings up to date, shown as soon as there is one."""
+    """A bar for the views that a commit maintains, shown as soon as there is one."""
     with _bar() as progress:
         if progress is None:
             yield
@@ -34,9 +34,7 @@ def of_views(db: Database) -> Iterator[None]:
         shown = progress.add_task("", total=None, visible=False)
 
         def tell(name: str, done: int, total: int) -> None:
-            progress.update(
-                shown, description=f"keeping {name} true", completed=done, total=total, visible=done < total
-            )
+            progress.update(shown, description=f"maintaining {name}", completed=done, total=total, visible=done < total)
 
         with db.progress(tell):
             yield

@@ -1,4 +1,4 @@
-"""What the global options say, and opening the database they name."""
+"""The global options, and opening the database that they name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_script(file: TextIO) -> str:
-    """The statements in a file or on standard input, without the mark that some editors begin a file with."""
+    """The statements in a file or on standard input, without a byte order mark."""
     try:
         return file.read().removeprefix("\ufeff")
     except UnicodeDecodeError as problem:
@@ -69,7 +69,7 @@ class Options:
         return connect(self.db, engine, statement_timeout=self.timeout)
 
     def no_database(self, hint: str | None = None) -> StorageError:
-        """The error for a place without a database."""
+        """The error for a path without a database."""
         typed = f'{self.command} sql "CREATE TABLE t (id BIGINT PRIMARY KEY, name STRING)"'
         return StorageError(
             f"there is no database at {self.db}",

@@ -90,7 +90,7 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
 
 
 def definition(relation: Relation, epoch: int) -> str:
-    """The statement that makes such a table, or such a view as it was at an epoch."""
+    """The statement that creates a table, or a view as it was at an epoch."""
     from viewkeeper.algebra.types import spelled
     from viewkeeper.catalog.relations import Derived
     from viewkeeper.log.listing import options_text
@@ -104,7 +104,7 @@ def definition(relation: Relation, epoch: int) -> str:
 
 
 def table_definition(name: str, schema: Schema) -> str:
-    """The CREATE TABLE statement that makes such a table."""
+    """The CREATE TABLE statement of a table."""
     from viewkeeper.algebra.types import spelled
 
     lines = [f"{spelled(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema]
@@ -124,8 +124,8 @@ def _print(about: dict[str, Any]) -> None:
     facts = {
         "keys": ", ".join(about["keys"]) or "none",
         "reads": ", ".join(about.get("reads", ())),
-        "keeps": ", ".join(about.get("keeps", ())),
-        "true as of": f"epoch {about['refreshed_epoch']}" if "refreshed_epoch" in about else "",
+        "auxiliary": ", ".join(about.get("keeps", ())),
+        "refreshed": f"epoch {about['refreshed_epoch']}" if "refreshed_epoch" in about else "",
         "stale since": f"epoch {about['stale_since']} (suspended)" if "stale_since" in about else "",
         "as of": f"epoch {about['as_of']}" if "as_of" in about else "",
         "created": f"epoch {about['created_epoch']}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def sql(options: Options, text: str | None, file: TextIO | None) -> None:
     """Runs one or several SQL statements, given as TEXT, in a file (-f), or on stdin (-).
 
-    The rows of every query are printed. Without BEGIN each statement commits alone. A CREATE TABLE makes the
+    The rows of every query are printed. Without BEGIN each statement commits alone. A CREATE TABLE creates the
     database if there is none.
 
     \b
@@ -42,7 +42,7 @@ def sql(options: Options, text: str | None, file: TextIO | None) -> None:
                 result = next(results, None)
             if result is None:
                 break
-            _tell(result, options.form)
+            _print(result, options.form)
         if db.in_transaction:
             raise SqlError("the statements end inside a transaction, so it was rolled back", hint="end it with COMMIT;")
 
@@ -60,14 +60,14 @@ def _script(text: str | None, file: TextIO | None) -> str:
 
 
 def _makes_table(script: str) -> bool:
-    """Whether a statement makes a table, and so may make the database."""
+    """Whether a statement creates a table, and so may create the database."""
     from viewkeeper.sql.parsed_statements import CreateTable, parse
     from viewkeeper.sql.tokens import split
 
     return any(isinstance(parse(statement), CreateTable) for statement in split(script))
 
 
-def _tell(result: Result, form: str) -> None:
+def _print(result: Result, form: str) -> None:
     for remark in result.remarks:
         note(remark)
     if result.has_rows:

@@ -1,4 +1,4 @@
-"""viewkeeper vacuum: deletes files nothing needs."""
+"""viewkeeper vacuum: deletes files that nothing needs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from viewkeeper.errors import SqlError
     "--grace",
     default="1 hour",
     show_default=True,
-    metavar="SPAN",
+    metavar="DURATION",
     help="Leave files younger than this, e.g. '5 minutes'.",
 )
 @click.pass_obj
 def vacuum(options: Options, grace: str) -> None:
-    """Deletes files that no kept epoch, no reader and no writer at work needs, and says how many."""
+    """Deletes files that no kept epoch, no live reader and no live writer needs, and prints how many."""
     from viewkeeper.algebra.durations import seconds
 
     try:
-        span = seconds(grace)
+        duration = seconds(grace)
     except SqlError as problem:
         raise click.BadParameter(f"{problem.message}: {problem.hint}", param_hint="--grace") from problem
     with options.open() as db:
-        done = db.vacuum(span)
+        done = db.vacuum(duration)
     row = [done.files, size(done.bytes) if options.form == "table" else done.bytes, list(done.relations)]
     print_rows(("files", "bytes", "forgotten_tables"), [row], options.form)

@@ -1,4 +1,4 @@
-"""Values as text: for a table, for CSV, and as JSON that every reader takes."""
+"""Values as text: for a table, for CSV, and as JSON that every parser accepts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _float(value: float) -> str:
 
 
 def to_cell(value: Any) -> str:
-    """A value on one line of a table: control characters are written out, so none reaches the terminal."""
+    """A value on one line of a table: control characters are escaped, so that none reaches the terminal."""
     text = to_text(value)
     if text.isprintable():
         return text

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from viewkeeper.query.verification import Certificate, Checked
 
 DIFFERENT = 3
-"""The exit code when a view is not what its query says."""
+"""The exit code when a view differs from its recomputed query."""
 
 
 @click.command(short_help="Recompute views and compare.")
@@ -22,7 +22,7 @@ DIFFERENT = 3
 @click.option("--with-engine", metavar="E", help="Recompute on another engine: spark, sail or sc://host:port.")
 @click.pass_context
 def verify(ctx: click.Context, view: str | None, with_engine: str | None) -> None:
-    """Computes VIEW (or every materialized view) anew and compares it with what is stored.
+    """Recomputes VIEW (or every materialized view) and compares it with what is stored.
 
     Prints the certificate, or the rows that differ; exit code 3 if any do.
     """
@@ -49,6 +49,6 @@ def _facts(found: Certificate | Checked) -> dict[str, Any]:
 
 
 def _rows_apart(view: Checked) -> dict[str, Any]:
-    """Rows that should be stored and are not, and the other way round (some of them, if there are many)."""
+    """The missing and the extra rows (some of them, if there are many)."""
     apart: dict[str, Any] = {"missing": [list(row) for row in view.missing], "extra": [list(row) for row in view.extra]}
     return {**apart, "stale": view.stale} if view.stale else apart

@@ -1,4 +1,4 @@
-"""viewkeeper version: which version this is."""
+"""viewkeeper version: prints the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Semicolons written out: the disjunctive normal form of a body."""
+"""The disjunctive normal form of a body: its semicolons expanded."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import math
 from viewkeeper.datalog.program_tree import Body, Conjunction, Disjunction, Literal
 
 MOST_ALTERNATIVES = 256
-"""How many rules the semicolons of one clause may stand for."""
+"""Most rules that the semicolons of one clause may expand to."""
 
 
 def count_alternatives(body: Body | None) -> int:
-    """How many conjunctions a body stands for when its semicolons are written out."""
+    """How many conjunctions a body has when its semicolons are expanded."""
     match body:
         case Disjunction():
             return sum(map(count_alternatives, body.parts))
@@ -23,7 +23,7 @@ def count_alternatives(body: Body | None) -> int:
 
 
 def written_out(body: Body | None) -> list[tuple[Literal, ...]]:
-    """The conjunctions of literals of which one must hold, in the order of the text."""
+    """The conjunctions of a body, of which one must hold, in the order of the text."""
     match body:
         case None:
             return [()]

@@ -1,4 +1,4 @@
-"""From lark's tree to ours. What the grammar lets through and the language does not have is refused here."""
+"""Lark's tree as ours. Refuses what the grammar accepts but the language does not have."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Builder:
         return s.Program(items, place=Place(self.text, 1, 1))
 
     def place(self, at: _Tree | Token) -> Place:
-        """Where a token or the tokens of a tree stand."""
+        """The position of a token or of the tokens of a tree."""
         span = at if isinstance(at, Token) else at.meta
         start, end = int(span.start_pos or 0), int(span.end_pos or 0)
         return Place(self.text, int(span.line or 1), int(span.column or 1), max(1, end - start))

@@ -1,4 +1,4 @@
-"""The relations of a program: which there are, where from, and with how many columns."""
+"""The relations of a program: their names, where they come from, and their columns."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _atoms(program: Program) -> Iterator[Atom]:
 
 
 def _check_use(atom: Atom, found: dict[str, Relation]) -> None:
-    """The first use of a relation that nothing declares settles how many columns it has."""
+    """Checks the number of arguments; the first use of an undeclared relation decides how many columns it has."""
     known = found.get(atom.relation)
     if known is None:
         found[atom.relation] = Relation(atom.relation, len(atom.arguments), None, shape=f"it is first used as {atom}")
@@ -99,7 +99,7 @@ def _check_directives(program: Program, known: Iterable[str]) -> None:
 
 
 def _check_spelling(program: Program, outside: Iterable[str]) -> None:
-    """Tables and views are found without regard to case, so a relation is spelled in one way only."""
+    """Refuses two spellings of a relation: tables and views are found without regard to case."""
     spelled = {name.lower(): name for name in outside}
     used: list[tuple[str, Atom | Name]] = [(name.text, name) for item in program.declarations for name in item.names]
     used += [(name.text, name) for item in program.directives for name in item.names]

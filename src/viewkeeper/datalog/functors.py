@@ -1,4 +1,4 @@
-"""The functors: how many arguments each takes, of which family, and what it gives."""
+"""The functors: the number and families of their arguments, and the family of their result."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Functor:
-    """A functor. `takes` and `gives` are 'number' or 'symbol', or nothing when any family will do.
+    """A functor. `takes` and `gives` are 'number' or 'symbol', or None where any family will do.
 
-    `most` is nothing when there may be any number of arguments. When `gives` is nothing the result is of the family of
-    the arguments, which is the same for all.
+    `most` is None if there may be any number of arguments. If `gives` is None, the result has the family of the
+    arguments, which is the same for all.
     """
 
     name: str
@@ -50,4 +50,4 @@ AGGREGATES = ("count", "sum", "min", "max", "mean")
 RESERVED = frozenset(
     (*FUNCTORS, *AGGREGATES, "contains", "match", "true", "false", "band", "bor", "bxor", "bnot", "bshl", "bshr")
 )
-"""Words of the language, which no relation and no variable can have for a name."""
+"""Reserved words, which cannot name a relation or a variable."""

@@ -1,4 +1,4 @@
-"""Which variables of a normal rule are bound, and the refusal of rules that leave one unbound.
+"""The bound variables of a normal rule. Refuses rules that leave a variable unbound.
 
 A variable is bound by being an argument of a positive atom, by `=` with a term whose variables are bound, or by being
 the result of an aggregate whose outer variables are bound. Inside an aggregate the outer variables are bound already.
@@ -43,7 +43,7 @@ def _bind(target: Term, source: Term, bound: set[str]) -> None:
 
 
 def check_grounded(rule: NormalRule) -> None:
-    """Refuses a rule with an unbound variable, or with an underscore where a value is needed."""
+    """Refuses a rule with an unbound variable, or with an underscore in place of a value."""
     for found in _wildcards([rule.head]):
         raise DatalogError(
             "Underscore in head of rule",
@@ -70,7 +70,7 @@ def _literals(body: NormalBody) -> tuple[Node, ...]:
 
 
 def _cause(unbound: list[Variable], body: NormalBody, given: frozenset[str]) -> Variable:
-    """The first unbound variable that would be unbound even if every aggregate had its result."""
+    """The first variable that would be unbound even if every aggregate had its result."""
     results = {aggregate.result.name for aggregate in body.aggregates}
     still = bound_variables(body, given | results)
     return min(unbound, key=lambda v: (v.name in results, v.name in still, v.place.line, v.place.column))

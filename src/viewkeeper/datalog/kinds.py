@@ -1,7 +1,7 @@
-"""Families of values: whether numbers stand where numbers are wanted, strings where strings are.
+"""Type check of rules by families of values: numbers where numbers are wanted, strings where strings are.
 
-Columns with a known type give their variables a family, and so do functors and `=`. What nothing tells about stays
-unknown and is not refused.
+A variable gets its family from columns with a known type, from functors and from `=`. Where none of these says one, it
+stays unknown and nothing is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DATES = ("date", "timestamp")
 
 
 def check_kinds(rule: NormalRule, relations: Mapping[str, Relation]) -> None:
-    """Refuses a rule that takes a number for a string, or the other way round."""
+    """Refuses a rule that uses a number as a string, or a string as a number."""
     _Kinds(rule, relations).check()
 
 
@@ -41,7 +41,7 @@ class _Kinds:
         self.rule = rule
         self.relations = relations
         self.known: dict[str, tuple[str, str]] = {}
-        """Of each variable the family, and what told it."""
+        """For each variable its family, and where that comes from."""
 
     def check(self) -> None:
         bodies = list(_bodies(self.rule.body))
@@ -67,12 +67,12 @@ class _Kinds:
         for argument, column in zip(atom.arguments, schema, strict=True):
             if not isinstance(argument, Variable):
                 continue
-            family, told = family_of_type(column.type), f"column {column.name} of {atom.relation}"
-            before, teller = self.known.setdefault(argument.name, (family, told))
+            family, source = family_of_type(column.type), f"column {column.name} of {atom.relation}"
+            before, first_source = self.known.setdefault(argument.name, (family, source))
             if before != family:
                 name = written(argument)
                 raise self._error(
-                    f"variable {name} is {_a(before)} in {teller} and {_a(family)} in {told}",
+                    f"variable {name} is {_a(before)} in {first_source} and {_a(family)} in {source}",
                     "use two variables, and to_number or to_string between them",
                     argument,
                 )
@@ -90,7 +90,7 @@ class _Kinds:
             self.known.setdefault(term.name, (family, "a comparison"))
 
     def quiet(self, term: Term | None) -> str | None:
-        """The family of a term's value, if anything tells it; nothing is checked."""
+        """The family of a term's value, if it is known; nothing is checked."""
         match term:
             case Variable():
                 return self.known.get(term.name, (None, ""))[0]
@@ -124,7 +124,7 @@ class _Kinds:
                 self._compare(part)
 
     def _expressions(self, atom: Atom) -> None:
-        """Constants and expressions against the columns they stand in."""
+        """Checks constants and expressions against the columns they are arguments for."""
         relation = self.relations[atom.relation]
         for position, argument in enumerate(atom.arguments):
             family = self.family(argument)
@@ -141,7 +141,7 @@ class _Kinds:
                 raise self._error(f"{fit}: {problem.why}", problem.hint, argument)
 
     def family(self, term: Term) -> str | None:
-        """The family of a term's value; its operands are checked."""
+        """The family of a term's value; checks its operands."""
         match term:
             case Unary():
                 self._want(term.operand, "number", f"'{term.operator}'")

@@ -1,4 +1,4 @@
-"""Why a text cannot be read: what stands there, what should, and what to type."""
+"""Errors for text that cannot be parsed: what was found, what was expected, and what to type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXPECTED = (
     ("_IF", "':-'"),
     ("_END", "'.'"),
 )
-"""Words for what may follow, the widest first."""
+"""Descriptions of what may follow, the most general first."""
 
 _WITHIN = {
     "a clause or a directive": {"NAME"},
@@ -60,7 +60,7 @@ def explain(problem: UnexpectedInput, text: str) -> DatalogError:
 
 
 def _blank(skipped: re.Match[str]) -> str:
-    """Comments as spaces; strings stay strings, but hold nothing that could be taken for something else."""
+    """Comments as spaces, and strings without contents that could be mistaken for other tokens."""
     found = skipped.group()
     if found.startswith('"'):
         return '"' + "x" * (len(found) - 2) + '"'

@@ -1,9 +1,9 @@
-"""Normal rules: one head, one conjunction, its literals sorted by kind, aggregates taken out of terms.
+"""Normal rules: one head and one conjunction, literals sorted by kind, aggregates lifted out of terms.
 
-A clause stands for one normal rule per head and alternative. Each aggregate in it gets a variable of its own for its
-result, which takes the aggregate's place. A variable of an aggregate's body is shared with the rule around it if it
-also stands there, outside of other aggregates; a variable of the target that stands in the aggregate's body never is.
-All others belong to the aggregate, and are renamed so that one name means one variable in the whole rule.
+A clause becomes one normal rule per head and alternative. A new variable for its result replaces each aggregate. A
+variable of an aggregate's body is shared with the rule around it if it also occurs there, outside other aggregates,
+unless the aggregate's target names it too. All others belong to the aggregate, and are renamed so that one name means
+one variable in the whole rule.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from viewkeeper.datalog.walking import names, own_variables, rebuilt, renamed, v
 
 @dataclass(frozen=True)
 class NormalBody(Node):
-    """Literals that hold together.
+    """A conjunction of literals.
 
     A wildcard in a positive atom is any value. In a negated atom it means 'for no value': `!path(x, _)` needs the
-    projection of path to its first column, and `Atom.wildcards` says which positions are to go.
+    projection of path to its first column, and `Atom.wildcards` says which positions to leave out.
     """
 
     positive: tuple[Atom, ...]
@@ -38,7 +38,7 @@ class NormalBody(Node):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds without looking at anything."""
+        """Whether it has no literals, so that it always holds."""
         return not (self.positive or self.negated or self.constraints or self.aggregates)
 
 
@@ -46,9 +46,9 @@ class NormalBody(Node):
 class NormalAggregate(Node):
     """An aggregate: `result` is its value, for each combination of the variables in `outer`.
 
-    It ranges over the different solutions of its body. A wildcard in a positive atom of the body is a variable without
-    a name, so `count : { edge(x, _) }` counts the edges of x. Of nothing, count and sum are 0; min, max and mean have
-    no value, and the rule does not hold.
+    It ranges over the distinct solutions of its body. A wildcard in a positive atom of the body is a variable without a
+    name, so `count : { edge(x, _) }` counts the edges of x. Without a solution, count and sum are 0; min, max and mean
+    have no value, and the rule does not hold.
     """
 
     result: Variable
@@ -80,7 +80,7 @@ class NormalRule(Node):
         return self.body.is_empty
 
 
-def normalise(clause: Clause) -> tuple[NormalRule, ...]:
+def normalize(clause: Clause) -> tuple[NormalRule, ...]:
     """The normal rules of a clause, head by head."""
     bodies = written_out(clause.body)
     return tuple(
@@ -91,7 +91,7 @@ def normalise(clause: Clause) -> tuple[NormalRule, ...]:
 
 
 class _Lifting:
-    """Takes the aggregates out of one rule."""
+    """Lifts the aggregates out of one rule."""
 
     def __init__(self, clause: Clause, parts: Sequence[Node]) -> None:
         self.clause = clause
@@ -107,7 +107,7 @@ class _Lifting:
         return NormalRule(lifted, body, self.clause, alternative, place=self.clause.place)
 
     def _body(self, literals: Iterable[Literal], visible: frozenset[str], found: list[NormalAggregate]) -> NormalBody:
-        """A body in normal form; `found` holds aggregates of the same scope that stand before it."""
+        """A body in normal form; `found` holds earlier aggregates of the same scope."""
         lifted = [self._lift(literal, visible, found) for literal in literals]
         constraints = (part for part in lifted if isinstance(part, Comparison | StringTest | Truth))
         return NormalBody(

@@ -1,4 +1,4 @@
-"""Reading a program."""
+"""Parses a program."""
 
 from __future__ import annotations
 

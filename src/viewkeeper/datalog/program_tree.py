@@ -1,4 +1,4 @@
-"""The tree of a program, as frozen values. Places do not count when trees are compared; `str` gives canonical text."""
+"""The tree of a program, as frozen values. Comparing trees ignores positions; `str` gives canonical text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ Literal: TypeAlias = Atom | Negation | Constraint
 
 @dataclass(frozen=True)
 class Conjunction(Node):
-    """Two or more parts that hold together. No part is a conjunction."""
+    """Two or more parts that must all hold. No part is a conjunction."""
 
     parts: tuple[Body, ...]
 
@@ -88,7 +88,7 @@ class Conjunction(Node):
 
 @dataclass(frozen=True)
 class Disjunction(Node):
-    """Two or more parts of which one holds. No part is a disjunction."""
+    """Two or more parts of which one must hold. No part is a disjunction."""
 
     parts: tuple[Body, ...]
 

@@ -1,4 +1,4 @@
-"""Questions: the body of a rule, asked once. The answers are the values of its variables."""
+"""Queries in Datalog: the body of a rule. The answers are the values of its variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWER = "answer"
 
 
 def question(text: str, schemas: Mapping[str, Schema], functions: Mapping[str, str]) -> str:
-    """A question as SQL: each answer once. Without variables there is one column, which says whether it holds."""
+    """A question as SQL: each answer once. Without variables, one column says whether it holds."""
     body = text.strip().removesuffix(".")
     if not body:
         raise DatalogError("there is no question", hint="ask for instance path(1, X), or path(1, X), X > 2")

@@ -1,4 +1,4 @@
-"""What Souffle has and this language has not: why, and what to write instead."""
+"""What Souffle has and this language does not: why, and what to write instead."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from viewkeeper.errors import DatalogError, Place
 
 @dataclass(frozen=True)
 class Refusal:
-    """A construct that is refused: `at` is found where reading stopped, `before` right before it.
+    """A construct that is refused: `at` matches the text where parsing stopped, `before` the text right before it.
 
-    The group `word` of one of them is what is underlined, and stands for {word} in the message.
+    The group `word` of one of them is underlined, and replaces {word} in the message.
     """
 
     at: str
@@ -24,7 +24,7 @@ class Refusal:
 
 
 _NAMES = r"[\w?]+(\s*,\s*[\w?]+)*"
-_KEPT = "'{word}' is not supported: how a relation is kept is chosen for you"
+_STORED = "'{word}' is not supported: how a relation is stored is chosen for you"
 _PLANNED = "'{word}' is not supported: how a rule is evaluated is chosen for you"
 _LEAVE = "leave the word out"
 _PARTS = "are not supported: values have no parts"
@@ -38,7 +38,7 @@ _LOGICAL = "'{word}' is not supported: numbers are not truth values"
 
 
 def _qualifier(words: str, message: str, hint: str) -> Refusal:
-    """A word after `.decl name(...)`, where it is read as the name of a clause's head."""
+    """The refusal of a word after `.decl name(...)`, which is parsed as the head of a clause."""
     return Refusal(
         "", message, hint, before=rf"\.decl\s+{_NAMES}\s*\([^()]*(\([^()]*\)[^()]*)*\)\s*(?P<word>{words})\s*$"
     )
@@ -84,7 +84,7 @@ REFUSALS = (
         before=rf"(?P<word>\.(input|output))\s+{_NAMES}\s*$",
     ),
     _qualifier("inline|no_inline|magic|no_magic", _PLANNED, _LEAVE),
-    _qualifier("brie|btree|btree_delete", _KEPT, _LEAVE),
+    _qualifier("brie|btree|btree_delete", _STORED, _LEAVE),
     _qualifier(
         "eqrel",
         "'{word}' is not supported: rules say what makes a relation an equivalence",
@@ -181,16 +181,16 @@ REFUSALS = (
         before=r"(?P<word>[A-Za-z_?][\w?]*)\s*$",
     ),
 )
-"""In order: the first that fits is told."""
+"""All refusals in order: the first that matches is reported."""
 
 _FAR = 2000
-"""How far back to look for what stands before."""
+"""How far back to look for what `before` matches."""
 
 _WORDS = {"nil": ("'nil' is not supported: values have no parts, and no reference is empty", "use a value of your own")}
 
 
 def find_refusal(text: str, offset: int) -> DatalogError | None:
-    """The refusal of what stands at an offset of a text whose comments are blank, if it is a known construct."""
+    """The refusal of the construct at an offset of a text whose comments are blank, if it is a known one."""
     for refusal in REFUSALS:
         at = re.compile(refusal.at).match(text, offset)
         if at is None:

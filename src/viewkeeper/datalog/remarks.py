@@ -1,4 +1,4 @@
-"""Remarks: what is allowed but looks like a mistake."""
+"""Remarks are warnings: what is allowed but looks like a mistake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from viewkeeper.errors import Place
 
 @dataclass(frozen=True)
 class Remark:
-    """Something to look at, and what to type if it is a mistake."""
+    """A warning, and what to type if it is a mistake."""
 
     message: str
     hint: str
@@ -24,7 +24,7 @@ class Remark:
 
 
 def remarks_on(program: Program, outside: Collection[str]) -> tuple[Remark, ...]:
-    """Variables that occur once, and relations that nothing can fill."""
+    """Warnings for variables that occur once, and for relations without rules, facts or table."""
     found = [remark for clause in program.clauses if clause.sign != "-" for remark in _on_variables(clause)]
     found += _on_relations(program, outside)
     return tuple(sorted(found, key=lambda remark: (remark.place.line, remark.place.column)))

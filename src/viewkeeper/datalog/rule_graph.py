@@ -1,4 +1,4 @@
-"""The dependency graph of rules: which relation each relation is made from, and how."""
+"""The dependency graph of rules: which relations each relation depends on, and how."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewkeeper.errors import Place
 
 
 class Sign(Enum):
-    """How a relation stands in a body."""
+    """How a relation occurs in a body."""
 
     POSITIVE = "positive"
     NEGATIVE = "negative"
@@ -61,7 +61,7 @@ def dependency_graph(rules: Iterable[NormalRule]) -> Graph:
 
 
 def _uses(body: NormalBody, function: str = "") -> Iterator[tuple[Atom, Sign, str]]:
-    """The atoms of a body. Whatever stands in an aggregate is aggregated, negated or not."""
+    """The atoms of a body with their signs. Every atom in an aggregate is aggregated, negated or not."""
     for atom in body.positive:
         yield atom, Sign.AGGREGATED if function else Sign.POSITIVE, function
     for atom in body.negated:
@@ -71,7 +71,7 @@ def _uses(body: NormalBody, function: str = "") -> Iterator[tuple[Atom, Sign, st
 
 
 def components(nodes: Sequence[str], successors: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """The strongly connected components, what is reached before what reaches it (Tarjan, without recursion)."""
+    """The strongly connected components, each after those it reaches (Tarjan, without recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,8 +1,8 @@
-"""Rules as SQL: a rule is a join of its atoms, negation is NOT EXISTS, an aggregate a group-by of different solutions.
+"""Rules as SQL: a rule is a join of its atoms, negation is NOT EXISTS, an aggregate a group-by of distinct solutions.
 
 NULL is a value like any other for atoms, negation and `=`; other comparisons with it do not hold. A count or sum is 0
-where its body has no solution: that is an alternative of its own, with NOT EXISTS. The front end of SQL makes algebra
-of the text, so that rules and views are kept by the same laws.
+where its body has no solution: that is an alternative of its own, with NOT EXISTS. The SQL front end translates the
+text to algebra, so rules and views are maintained by the same laws.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viewkeeper.errors import DatalogError
 class Relations:
     """What a rule may name: columns of relations, and the user's functions with the types they return.
 
-    `recursive` are the relations that the rule's own depends on and that depend on it.
+    `recursive` are the relations that the rule's head depends on and that depend on it.
     """
 
     schemas: Mapping[str, Schema]
@@ -34,12 +34,12 @@ class Relations:
 
 
 def selects(rule: NormalRule, relations: Relations, head: Schema | None) -> list[str]:
-    """A rule as queries whose rows together, each once, are what it derives. `head` has the declared columns."""
+    """A rule as queries; the distinct rows of all of them are what it derives. `head` has the declared columns."""
     return [_Select(rule, relations, chosen).text(head) for chosen in _alternatives(rule.body)]
 
 
 def column_names(rule: NormalRule) -> tuple[str, ...]:
-    """Names for the columns of a relation that is not declared: a rule's variables that have names of their own."""
+    """Names for the columns of an undeclared relation: the variables of a rule's head where their names differ."""
     names: list[str] = []
     for position, term in enumerate(rule.head.arguments, 1):
         taken = [name.lower() for name in names]
@@ -53,7 +53,7 @@ def column_names(rule: NormalRule) -> tuple[str, ...]:
 
 
 def _alternatives(body: NormalBody) -> Iterator[tuple[bool, ...]]:
-    """For each aggregate, whether its body has solutions; only of count and sum does it matter that there are none."""
+    """For each aggregate, whether its body has solutions; only count and sum have an alternative without any."""
     choices = [(True, False) if a.function in ("count", "sum") and a.outer else (True,) for a in body.aggregates]
     return itertools.product(*choices)
 
@@ -89,7 +89,7 @@ class _Select:
 
 
 class _Body:
-    """The tables and conditions of a conjunction, and what its variables are."""
+    """The tables and conditions of a conjunction, and the values of its variables."""
 
     def __init__(self, relations: Relations, numbers: Iterator[int]) -> None:
         self.relations = relations
@@ -106,7 +106,7 @@ class _Body:
         return f"{tables} WHERE {' AND '.join(self.tests)}" if self.tests else tables
 
     def read(self, body: NormalBody, rule: NormalRule, chosen: Sequence[bool]) -> None:
-        """Takes in a conjunction."""
+        """Adds the tables and conditions of a conjunction."""
         later: list[tuple[Value, Term]] = []
         for atom in body.positive:
             later += self._atom(atom)
@@ -152,7 +152,7 @@ class _Body:
         return later
 
     def _binds(self, part: Constraint | tuple[NormalAggregate, bool], rule: NormalRule) -> bool:
-        """Whether a part gives a variable its value now."""
+        """Whether a part can bind a variable now; if so, it does."""
         if isinstance(part, tuple):
             if not all(variable.name in self.known for variable in part[0].outer):
                 return False
@@ -186,12 +186,12 @@ class _Body:
     def _string_test(self, part: StringTest) -> str:
         left, right = self.values.of(part.left).sql, self.values.of(part.right).sql
         if part.name == "contains":
-            told = f"contains({right}, {left})"
+            test = f"contains({right}, {left})"
         else:
             whole = f"concat('^(?:', {left}, ')$')"
             pattern = text_literal(f"^(?:{part.left.value})$") if isinstance(part.left, Text) else whole
-            told = f"regexp_like({right}, {pattern})"
-        return f"NOT {told}" if part.negated else told
+            test = f"regexp_like({right}, {pattern})"
+        return f"NOT {test}" if part.negated else test
 
     def _absent(self, atom: Atom) -> str:
         inner = _Body(self.relations, self.numbers)
@@ -243,7 +243,7 @@ class _Body:
         return f"SELECT {listed} FROM ({rows}) AS s{by}{some}", kind
 
     def _solutions(self, aggregate: NormalAggregate, rule: NormalRule, chosen: Sequence[bool]) -> tuple[str, Type]:
-        """The different solutions of an aggregate's body."""
+        """The distinct solutions of an aggregate's body, as a query, and the type of its target."""
         inner = _Body(self.relations, self.numbers)
         bound = {name for atom in aggregate.body.positive for name in _variables(atom)}
         for atom in self._around(rule, [v.name for v in aggregate.outer if v.name not in bound]):
@@ -261,7 +261,7 @@ class _Body:
         return f"SELECT DISTINCT {', '.join(listed)}{inner.tail()}", kind
 
     def _around(self, rule: NormalRule, names: Sequence[str]) -> Sequence[Atom]:
-        """Atoms of a rule that bind some variables of it, outside of its recursion if there are any."""
+        """Atoms of a rule that bind some of its variables, preferably ones outside its recursion."""
         atoms = sorted(rule.body.positive, key=lambda atom: atom.relation in self.relations.recursive)
         chosen: dict[Atom, None] = {}
         for name in names:
@@ -278,5 +278,5 @@ def _variables(atom: Atom) -> set[str]:
 
 
 def _same(left: Value, right: Value) -> str:
-    """Equality of values, NULL being one of them."""
+    """Equality of values, where NULL equals NULL."""
     return f"{left.sql} {'<=>' if left.nullable and right.nullable else '='} {right.sql}"

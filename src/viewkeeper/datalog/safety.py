@@ -1,6 +1,6 @@
-"""Whether a program makes sense: its relations, its rules one by one, and its constants.
+"""Checks of a program: its relations, each of its rules, and its constants.
 
-Recursion is looked at elsewhere: strata also depend on rules that are there already.
+Recursion is checked elsewhere, because strata also depend on rules that exist already.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.datalog.declared_relations import find_relations
 from viewkeeper.datalog.grounding import check_grounded
 from viewkeeper.datalog.kinds import check_kinds
-from viewkeeper.datalog.normal import NormalRule, normalise
+from viewkeeper.datalog.normal import NormalRule, normalize
 from viewkeeper.datalog.program_tree import Program
 from viewkeeper.datalog.remarks import Remark, remarks_on
 from viewkeeper.datalog.terms import Call
@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, Schema | None] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Checked:
-    """A program that makes sense. `removed` are the normal rules of the clauses that begin with `-`.
+    """A program that passed all checks. `removed` are the normal rules of the clauses that begin with `-`.
 
     `schemas` are those of the declared relations.
     """
@@ -42,10 +42,10 @@ class Checked:
 def check(
     program: Program, outside: Mapping[str, Schema | None] = _NOTHING, functions: Collection[str] = ()
 ) -> Checked:
-    """The checked program. `outside` are the tables and views there are, with their schemas where they matter."""
+    """The checked program. `outside` are the existing tables and views, with their schemas where they matter."""
     relations = find_relations(program, outside)
     _check_functions(program, functions)
-    rules = [rule for clause in program.clauses if clause.sign != "-" for rule in normalise(clause)]
+    rules = [rule for clause in program.clauses if clause.sign != "-" for rule in normalize(clause)]
     for rule in rules:
         check_grounded(rule)
         check_kinds(rule, relations)
@@ -53,7 +53,7 @@ def check(
     return Checked(
         program,
         tuple(rules),
-        tuple(rule for clause in program.clauses if clause.sign == "-" for rule in normalise(clause)),
+        tuple(rule for clause in program.clauses if clause.sign == "-" for rule in normalize(clause)),
         {name: relation.schema for name, relation in relations.items() if name in declared and relation.schema},
         _named(program, "input"),
         _named(program, "output"),

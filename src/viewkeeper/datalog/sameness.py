@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewkeeper.datalog.normal import NormalRule, normalise
+from viewkeeper.datalog.normal import NormalRule, normalize
 from viewkeeper.datalog.program_tree import Clause
 from viewkeeper.datalog.walking import names, renamed, variables
 
@@ -14,7 +14,7 @@ def same_rule(one: Clause | NormalRule, other: Clause | NormalRule) -> bool:
 
 def canonical(rule: Clause | NormalRule) -> tuple[NormalRule, ...]:
     """The normal rules with variables numbered in order: equal for the same rules, so it can be a key."""
-    rules = normalise(rule) if isinstance(rule, Clause) else (rule,)
+    rules = normalize(rule) if isinstance(rule, Clause) else (rule,)
     return tuple(_numbered(each) for each in rules)
 
 

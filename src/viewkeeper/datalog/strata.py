@@ -1,4 +1,4 @@
-"""Strata: relations that depend on each other, in an order in which each needs only itself and those before it."""
+"""Strata: groups of mutually dependent relations, ordered so that each depends only on itself and earlier ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewkeeper.errors import DatalogError
 
 @dataclass(frozen=True)
 class Stratum:
-    """Relations that depend on each other, with their rules; one without rules is a table or a view outside."""
+    """Mutually dependent relations with their rules; one without rules is a table or view outside the program."""
 
     relations: tuple[str, ...]
     rules: tuple[NormalRule, ...] = field(repr=False)
@@ -22,7 +22,7 @@ class Stratum:
 
 
 def stratify(rules: Iterable[NormalRule]) -> tuple[Stratum, ...]:
-    """The strata of some rules, lowest first. Negation and aggregates must not stand in a cycle."""
+    """The strata of some rules, lowest first. Refuses negation and aggregates in a cycle."""
     found = _layered(tuple(rules), ())
     for arc in found.turned:
         raise _unstratified(arc, found.inside, found.part_of(arc))
@@ -30,7 +30,7 @@ def stratify(rules: Iterable[NormalRule]) -> tuple[Stratum, ...]:
 
 
 def stratify_like(rules: Iterable[NormalRule], before: Iterable[Sequence[str]]) -> tuple[Stratum, ...]:
-    """The strata of some rules; relations that were one recursion `before` stay one, as far as that is possible."""
+    """The strata of some rules; relations that were one recursion `before` stay one where that is possible."""
     listed = tuple(rules)
     alone = stratify(listed)
     kept: list[Sequence[str]] = []
@@ -45,7 +45,7 @@ def stratify_like(rules: Iterable[NormalRule], before: Iterable[Sequence[str]]) 
 
 @dataclass(frozen=True)
 class _Layers:
-    """Strata, and the dependencies inside of them; `turned` are those of these that are no plain ones."""
+    """Strata, and the dependencies inside them; `turned` are those through negation or an aggregate."""
 
     strata: tuple[Stratum, ...]
     inside: list[Arc]
@@ -56,7 +56,7 @@ class _Layers:
 
 
 def _layered(rules: tuple[NormalRule, ...], together: Sequence[Sequence[str]]) -> _Layers:
-    """The strata of some rules; relations that are to stay `together` are one recursion in any case."""
+    """The strata of some rules; each group of relations in `together` is made one recursion."""
     graph = dependency_graph(rules)
     relations = tuple(dict.fromkeys((*graph.relations, *(name for group in together for name in group))))
     sources: dict[str, list[str]] = {name: [] for name in relations}
@@ -78,24 +78,24 @@ def _layered(rules: tuple[NormalRule, ...], together: Sequence[Sequence[str]]) -
 
 
 def _unstratified(arc: Arc, inside: list[Arc], part: tuple[str, ...]) -> DatalogError:
-    cycle = " -> ".join([arc.target, str(arc), *map(str, _way_back(arc, inside))])
+    cycle = " -> ".join([arc.target, str(arc), *map(str, _path_back(arc, inside))])
     kind, verb = ("negation", "negate") if arc.sign is Sign.NEGATIVE else ("aggregate", "aggregate over")
     return DatalogError(
         f"Unable to stratify relation(s) {{{', '.join(part)}}}: {arc.target} depends on its own {kind}, {cycle}",
         detail=where(arc.rule),
-        hint=f"{verb} a relation that is made without {arc.target}",
+        hint=f"{verb} a relation that does not depend on {arc.target}",
         place=arc.place,
     )
 
 
-def _way_back(arc: Arc, inside: list[Arc]) -> list[Arc]:
-    """The shortest way from an arc's source to its target, each step from a relation to one that it is made from."""
-    ways: dict[str, list[Arc]] = {arc.source: []}
+def _path_back(arc: Arc, inside: list[Arc]) -> list[Arc]:
+    """The shortest path from an arc's source to its target, each step from a relation to one it depends on."""
+    paths: dict[str, list[Arc]] = {arc.source: []}
     queue = deque([arc.source])
-    while arc.target not in ways:
+    while arc.target not in paths:
         relation = queue.popleft()
         for step in inside:
-            if step.target == relation and step.source not in ways:
-                ways[step.source] = [*ways[relation], step]
+            if step.target == relation and step.source not in paths:
+                paths[step.source] = [*paths[relation], step]
                 queue.append(step.source)
-    return ways[arc.target]
+    return paths[arc.target]

@@ -1,4 +1,4 @@
-"""Terms as SQL: constants, arithmetic and functors, and the type that each has."""
+"""Terms as SQL with their types: constants, arithmetic and functors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def text_literal(value: str) -> str:
 
 
 class Values:
-    """Writes the terms of one rule. `known` has the variables that are bound so far."""
+    """Writes the terms of one rule as SQL. `known` has the variables that are bound so far."""
 
     def __init__(self, known: dict[str, Value], functions: Mapping[str, str]) -> None:
         """`functions` are the user's own, with the types they return."""
@@ -68,7 +68,7 @@ class Values:
                 return True
 
     def of(self, term: Term, wanted: Type | None = None) -> Value:
-        """A term as SQL. A constant takes the type that is wanted, where it has none of its own."""
+        """A term as SQL. A constant without a type of its own takes the wanted one."""
         match term:
             case Variable():
                 return self.known[term.name]
@@ -153,7 +153,7 @@ class Values:
 
 
 def together(left: Type, right: Type) -> Type:
-    """The type of a result of two values."""
+    """The type of an operator's result from its two operands."""
     if left.is_integer and right.is_integer:
         return WHOLE
     if left.is_float or right.is_float:

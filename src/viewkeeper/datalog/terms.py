@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Node:
-    """Anything that stands at a place in the text."""
+    """Anything that has a position in the text."""
 
     place: Place = field(compare=False, repr=False, kw_only=True)
 
@@ -80,7 +80,7 @@ class Boolean(Node):
 
 @dataclass(frozen=True)
 class Unary(Node):
-    """An operator before its operand: `-` or `bnot`."""
+    """A prefix operator: `-` or `bnot`."""
 
     operator: str
     operand: Term
@@ -93,7 +93,7 @@ class Unary(Node):
 
 @dataclass(frozen=True)
 class Binary(Node):
-    """An operator between its operands."""
+    """A binary operator."""
 
     operator: str
     left: Term
@@ -135,7 +135,7 @@ Term: TypeAlias = Variable | Wildcard | Constant | Unary | Binary | Call | Aggre
 # printing -----------------------------------------------------------------------------------------------
 
 LEVELS = {"bor": 1, "bxor": 2, "band": 3, "bshl": 4, "bshr": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6, "^": 8}
-"""How tightly an operator binds; a sign stands between `*` and `^`."""
+"""How tightly an operator binds; a sign binds more tightly than `*` and less than `^`."""
 
 _SIGNED = 7
 
@@ -151,7 +151,7 @@ def listed(parts: Iterable[Node]) -> str:
 
 
 def _inside(term: Term, level: int) -> str:
-    """A term as an operand, in brackets when it binds less tightly than it must."""
+    """A term as an operand, in parentheses if it binds less tightly than it must."""
     match term:
         case Binary():
             own = LEVELS[term.operator]

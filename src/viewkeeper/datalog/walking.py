@@ -1,4 +1,4 @@
-"""Walking over trees, and changing variables in them."""
+"""Traversal of trees, and renaming of variables in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ N = TypeVar("N", bound=Node)
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The nodes right below a node, in the order of the text, except what does not count when nodes are compared."""
+    """The children of a node in the order of the text, except fields that comparisons ignore."""
     for part in fields(node):
         if not part.compare:
             continue
@@ -24,7 +24,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node, enter: Callable[[Node], bool] = lambda node: True) -> Iterator[Node]:
-    """A node and all below it, parents first; what is not to be entered is given, but nothing below it."""
+    """A node and all below it, parents first; nothing below a node that must not be entered."""
     yield node
     if enter(node):
         for child in children(node):
@@ -51,7 +51,7 @@ def names(found: Iterable[Variable]) -> list[str]:
 
 
 def rebuilt(node: N, change: Callable[[Any], Any]) -> N:
-    """The node with each node right below it changed; the same object when nothing changed."""
+    """The node with each of its children changed; the same object if nothing changed."""
     changed: dict[str, Any] = {}
     for part in fields(node):
         value = getattr(node, part.name)

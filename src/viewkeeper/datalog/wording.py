@@ -1,4 +1,4 @@
-"""Words that errors about rules have in common."""
+"""Phrases that errors about rules share."""
 
 from __future__ import annotations
 

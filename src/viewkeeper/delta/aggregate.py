@@ -2,8 +2,8 @@
 
 δ(γ S) = γ(S@new ⋉ K) − γ(S@old ⋉ K)        K = the groups of δS
 
-Without GROUP BY there is one group, always there, and all of S is read. A stored group-by has better laws, which use
-its own contents: see folding.
+Without GROUP BY there is always exactly one group, and all of S is read. A stored group-by has better laws, which use
+its own contents: see maintain/fold.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from viewkeeper.delta.laws import Laws, once
 
 
 def change(laws: Laws, node: n.Aggregate) -> n.Node | None:
-    """The touched groups, before and after."""
+    """γ over the touched groups in both states."""
     below = laws.change(node.input)
     if below is None:
         return None

@@ -1,4 +1,4 @@
-"""Differentiation: one switch over the operators, and the contract that every law keeps.
+"""Differentiation: dispatches on the operator, and checks the contract of every law.
 
 The change of an expression has the expression's own columns and is signed. Relations that did not change make their
 terms vanish (partial differencing): `change` is None where nothing can change.
@@ -64,7 +64,7 @@ class Differentiation(Laws):
 
 
 def _check(law: str, node: n.Node, result: n.Node) -> None:
-    """The contract of every law: the same columns, and a change."""
+    """Checks the contract of every law: the result has the same columns, and is a change."""
     if result.outputs != node.outputs:
         raise InternalError(f"the law of {law} changes the columns")
     if not n.is_change(result):
@@ -72,5 +72,5 @@ def _check(law: str, node: n.Node, result: n.Node) -> None:
 
 
 def differentiate(node: n.Node, changed: Collection[str], grown: Collection[str] = ()) -> n.Node | None:
-    """The change of a query when some of its relations change; `grown` are those of them that only gain rows."""
+    """The change of a query when some of its relations change; `grown` are those that only gain rows."""
     return Differentiation(changed, Numbers(n.highest(node) + 100_000), grown).change(node)

@@ -10,7 +10,7 @@ from viewkeeper.delta.laws import Laws, once
 
 
 def distinct(laws: Laws, node: n.Distinct) -> n.Node | None:
-    """The rows that change, once in each state they are in."""
+    """ε over the touched rows in both states."""
     below = laws.change(node.input)
     if below is None:
         return None

@@ -2,9 +2,8 @@
 
 δ(S ⋉ T) = (δS ⋉ T@new)  ⊎  (S@old ⋉K ⋉ T@new ⋉K) − (S@old ⋉K ⋉ T@old ⋉K)        K = the join keys of δT
 
-and the same with ▷ for ⋉. Without an equality, the rows of S that some row of δT meets take the place of S ⋉ K, and
-all of T is read. Where only it matters whether T has a row, K is everything if δT has a row, and nothing if it has
-none.
+and the same with ▷ for ⋉. Without an equality, S ⋉ K are the rows of S that match some row of δT, and all of T is
+read. If only the emptiness of T matters, all of S is read whenever δT has a row.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ def change(laws: Laws, node: n.Exists) -> n.Node | None:
 
 
 def asks_for_any_row(node: n.Exists | n.Outer) -> bool:
-    """Whether no column of the right side is compared: all that matters of it is whether it has a row."""
+    """Whether no column of the right side is compared, so that only its emptiness matters."""
     compared = {attribute for condition in node.conditions for attribute in condition.attributes}
     return not node.equalities and not compared & set(node.right.outputs)
 
 
 def left_term(laws: Laws, node: n.Exists | n.Outer, left: n.Node) -> n.Node:
     """The operator is linear on the left: δS in the place of S, against T@new."""
-    careful = any(condition.raises for condition in node.conditions)
-    return replace(node, left=net(left) if careful else left, right=laws.new(node.right))
+    fallible = any(condition.raises for condition in node.conditions)
+    return replace(node, left=net(left) if fallible else left, right=laws.new(node.right))
 
 
 def both_sides(
     laws: Laws, node: n.Exists | n.Outer, right: n.Node
 ) -> tuple[n.Node, n.Node, tuple[Attribute, Attribute]]:
-    """S@old ⋉ K in both states and T ⋉ K in both states, with the columns that say which state a row is in."""
+    """S@old ⋉ K in both states and T ⋉ K in both states, with the columns that hold a row's state."""
     before_left, before_right = laws.old(node.left), laws.old(node.right)
     if node.equalities or asks_for_any_row(node):
         keys = tuple((equality.left, equality.right) for equality in node.equalities)

@@ -3,8 +3,8 @@
 δ(S1 ⋈ ... ⋈ Sn) = ⊎ over i of  S1@new ⋈ ... ⋈ S(i-1)@new ⋈ δSi ⋈ S(i+1)@old ⋈ ... ⋈ Sn@old
 
 Only the terms whose δ is not empty are there. Where S refers to T by a foreign key and T comes before S, the term
-ΔT ⋈ S@old is empty: what S referred to was there before, and a key is there once. A pair of a new row and an old one
-may stand in two terms that cancel; conditions that can raise are therefore tested on the net of all terms.
+ΔT ⋈ S@old is empty: S@old refers to keys of T@old, and no inserted row has one of these. Rows of two terms may cancel;
+fallible conditions are therefore tested on the net of all terms.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from viewkeeper.delta.laws import Laws, net, sum_of
 
 def change(laws: Laws, node: n.Join) -> n.Node | None:
     """The telescope."""
-    careful = tuple(condition for condition in node.conditions if condition.raises)
+    fallible = tuple(condition for condition in node.conditions if condition.raises)
     plain = tuple(condition for condition in node.conditions if not condition.raises)
     terms: list[n.Node] = []
     for index, part in enumerate(node.inputs):
@@ -27,12 +27,12 @@ def change(laws: Laws, node: n.Join) -> n.Node | None:
         after = tuple(laws.old(other) for other in node.inputs[index + 1 :])
         terms.append(n.Join((*before, changed, *after), node.equalities, plain))
     total = sum_of(terms, node.outputs)
-    if total is None or not careful:
+    if total is None or not fallible:
         return total
-    return n.Filter(net(total), conjunction(careful))
+    return n.Filter(net(total), conjunction(fallible))
 
 
 def _is_not_referred_to_yet(laws: Laws, node: n.Join, index: int) -> bool:
-    """Whether all that an input gains are keys that a later input, as it was before, cannot refer to."""
+    """Whether an input only gains rows whose keys no later input referred to in the old state."""
     read = {scan.relation for scan in n.scans(node.inputs[index])}
     return read <= laws.grown and any(parent == index < child for child, parent in node.parents)

@@ -1,4 +1,4 @@
-"""What all laws share: the two states of an expression, keys, and two states side by side."""
+"""What all laws share: the old and new state of an expression, both states in one relation, and keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viewkeeper.algebra.types import Type
 
 
 class Laws:
-    """What a law may ask for."""
+    """What a law may use."""
 
     def __init__(self, changed: frozenset[str], numbers: Numbers, grown: frozenset[str] = frozenset()) -> None:
         """`grown` are those of the changed relations that only gained rows."""
@@ -31,7 +31,7 @@ class Laws:
         return n.at(node, n.NEW)
 
     def side_by_side(self, before: n.Node, change: n.Node | None) -> tuple[n.Node, Attribute]:
-        """S in both states, from S@old and δS (none: the same in both), and the column that says which."""
+        """S in both states, from S@old and δS (None: unchanged), and the column that holds the state."""
         state = self.numbers.attribute("state", Type("int"), nullable=False)
         return n.Both(before, change if change is not None else n.Rows(before.outputs, ()), state), state
 
@@ -45,17 +45,17 @@ class Laws:
 
 
 def once(change: n.Node) -> n.Node:
-    """A change that is about to be used twice; what a transaction holds anyway is not computed again."""
+    """A change that is computed once although it is used twice."""
     return change if isinstance(change, (n.Scan, n.Once)) else n.Once(change)
 
 
 def net(change: n.Node) -> n.Node:
-    """A change without rows that cancel, so that nothing is computed for rows that are not there."""
+    """A change without rows that cancel, so that nothing is computed for rows that are in neither state."""
     return change if is_net(change) else n.Net(change)
 
 
 def is_net(change: n.Node) -> bool:
-    """Whether no row can stand in a change twice."""
+    """Whether no row can be in a change twice."""
     if isinstance(change, (n.Scan, n.Net, n.Rederived)):
         return True
     return isinstance(change, (n.Filter, n.Once)) and is_net(change.input)
@@ -67,7 +67,7 @@ def keys_of(change: n.Node, keys: Sequence[Attribute], names: Sequence[Attribute
 
 
 def sum_of(terms: Sequence[n.Node], outputs: tuple[Attribute, ...]) -> n.Node | None:
-    """The union of the terms that are left, under the columns of the expression; None if there are none."""
+    """The union of some terms, under the columns of the expression; None if there are none."""
     if not terms:
         return None
     if len(terms) == 1 and terms[0].outputs == outputs:

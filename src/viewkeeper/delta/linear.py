@@ -2,8 +2,7 @@
 
 δ(op S) = op(δS)        δ(S ⊎ T) = δS ⊎ δT        δ(constant) = ∅
 
-An expression that can raise is computed on the net change, so that it is never computed for a row that is in neither
-state.
+A fallible expression is computed on the net change, so that it is never computed for a row that is in neither state.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from viewkeeper.delta.laws import Laws, net, sum_of
 
 
 def scan(laws: Laws, node: n.Scan) -> n.Node | None:
-    """δR, which the transaction or an earlier level has worked out."""
+    """δR, which the transaction or an earlier level has computed."""
     return replace(node, state=n.CHANGE) if node.relation in laws.changed else None
 
 

@@ -1,4 +1,4 @@
-"""Recursion. A stored one is kept by the package of that name; of one that is not stored, the change is derived anew.
+"""Recursion. The package `recursion` maintains a stored one; the change of one that is not stored is re-derived.
 
 δ(μ): the rules D, N, R, I and E of recursion.rod
 """
@@ -10,7 +10,7 @@ from viewkeeper.delta.laws import Laws
 
 
 def change(laws: Laws, node: n.Fixpoint) -> n.Node | None:
-    """What goes and comes, re-derived on demand; a bag is compared as a whole."""
+    """The deleted and inserted rows, re-derived on demand; a bag is recomputed in both states and compared."""
     if node.bag:
         return n.Net(n.Union((laws.new(node), n.Negate(laws.old(node))), node.outputs))
     return n.Rederived(node, tuple(sorted(laws.changed)))

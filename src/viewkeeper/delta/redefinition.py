@@ -1,12 +1,12 @@
-"""A definition that is replaced by another: the change from E0 in the state before to E1 in the state after.
+"""A replaced definition: the change from E0 in the old state to E1 in the new state.
 
-Where the two differ, a relation is imagined that was X0 and is X1; all that stands above it is differentiated as ever,
-with that relation among those that have changed:
+Where the two differ, an imaginary relation takes the place of the difference: it was X0 and is X1. What is above it is
+differentiated as usual, with that relation among the changed ones:
 
     δ(⊎ branches)   branches in both: δb        only after: + b@new         only before: − b@old
     δ(σp0 → σp1)    δ(σp0∧p1(S)) ⊎ σp1∧¬p0(S@new) − σp0∧¬p1(S@old)         ¬p: p is false or NULL
 
-A difference of any other kind is not followed: the whole is computed anew.
+A view that differs in any other way is recomputed.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from viewkeeper.delta.compile import differentiate
 
 
 class OtherwiseMade(Exception):
-    """Two expressions that differ in more than branches of a union and conditions; the message says where."""
+    """Two expressions differ in more than conditions and branches of a union; the message says where."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place where two expressions differ: X0 and X1, what of X is the same, and what only one has."""
+class Difference:
+    """Where two expressions differ: X0 and X1, the parts that are in both, and those that are in only one."""
 
     before: n.Node
     after: n.Node
     both: tuple[n.Node, ...]
-    gone: tuple[n.Node, ...]
-    come: tuple[n.Node, ...]
-    told: str
-    raises: bool = False
+    removed: tuple[n.Node, ...]
+    added: tuple[n.Node, ...]
+    description: str
+    is_fallible: bool = False
 
     def change(self, changed: Collection[str], outputs: tuple[Attribute, ...]) -> n.Node:
         """X1@new − X0@old, net."""
-        kept = (differentiate(part, changed) for part in self.both)
-        terms: list[n.Node] = [term for term in kept if term is not None]
-        terms += [n.Negate(n.Negate(n.at(part, n.NEW))) for part in self.come]
-        terms += [n.Negate(n.at(part, n.OLD)) for part in self.gone]
+        common = (differentiate(part, changed) for part in self.both)
+        terms: list[n.Node] = [term for term in common if term is not None]
+        terms += [n.Negate(n.Negate(n.at(part, n.NEW))) for part in self.added]
+        terms += [n.Negate(n.at(part, n.OLD)) for part in self.removed]
         return n.Once(n.Net(n.Union(tuple(terms), outputs)))
 
 
 @dataclass
 class Redefinition:
-    """The new expression with imagined relations in the places where it differs from the old one."""
+    """The new expression, with imaginary relations where it differs from the old one."""
 
     node: n.Node
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, Difference] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return "; ".join(place.told for place in self.places.values())
+        return "; ".join(place.description for place in self.places.values())
 
     def cannot_follow(self, changed: Collection[str]) -> str | None:
-        """Why this cannot be followed together with changes of some relations; None if it can."""
+        """Why this cannot be maintained incrementally when some relations change too; None if it can."""
         for place in self.places.values():
             read = {scan.relation for part in (place.before, place.after) for scan in n.scans(part)}
-            if place.raises and read & set(changed):
-                return "a condition that changed may fail for rows that came or went with it"
+            if place.is_fallible and read & set(changed):
+                return "the changed condition may fail for rows that were inserted or deleted with it"
         return None
 
     def change(self, node: n.Node, changed: Collection[str]) -> n.Node | None:
-        """δ of this expression or a part of it, when some relations have changed as well."""
+        """δ of this expression or a part of it, when some relations change too."""
         numbers = Numbers(n.highest(node) + 500_000)
         found = differentiate(node, {*changed, *self.places})
         if found is None:
@@ -91,7 +91,7 @@ class Redefinition:
 
 
 def redefined(before: n.Node, after: n.Node) -> Redefinition:
-    """How one expression differs from another, as far as that can be followed; else OtherwiseMade is raised."""
+    """How one expression differs from another; OtherwiseMade is raised if that cannot be maintained incrementally."""
     result = Redefinition(after)
     numbers = Numbers(max(n.highest(before), n.highest(after)) + 1_000)
     apart, _ = n.fresh(n.transform(before, _bare), numbers)
@@ -100,14 +100,14 @@ def redefined(before: n.Node, after: n.Node) -> Redefinition:
 
 
 class _Comparison:
-    """Two expressions side by side, from the top."""
+    """Compares two expressions, from the top."""
 
     def __init__(self, found: Redefinition, numbers: Numbers) -> None:
         self.found = found
         self.numbers = numbers
 
     def merged(self, before: n.Node, after: n.Node) -> n.Node:
-        """The second expression, with an imagined relation wherever the first one differs."""
+        """The second expression, with an imaginary relation wherever the first one differs."""
         if fingerprint(before) == fingerprint(after):
             return after
         if isinstance(before, n.Union) or isinstance(after, n.Union):
@@ -123,7 +123,7 @@ class _Comparison:
         pairs = zip(before.inputs, after.inputs, strict=True)
         return after.with_inputs(tuple(self.merged(one, other) for one, other in pairs))
 
-    def _imagined(self, place: Place) -> n.Scan:
+    def _imagined(self, place: Difference) -> n.Scan:
         if len(place.before.outputs) != len(place.after.outputs):
             raise OtherwiseMade("it has other columns inside")
         for was, now in zip(place.before.outputs, place.after.outputs, strict=True):
@@ -131,14 +131,14 @@ class _Comparison:
                 raise OtherwiseMade(f"{now} has another type, or can no longer be NULL")
         key = f"redefined {len(self.found.places) + 1}"
         self.found.places[key] = place
-        return n.Scan(key, place.told, place.after.outputs)
+        return n.Scan(key, place.description, place.after.outputs)
 
     # branches of a union -------------------------------------------------------------------------
 
     def _branches(self, before: n.Node, after: n.Node) -> n.Node:
-        """The branches that both have, those that differ a little, and as one all that only one has."""
+        """The branches that both have, those that differ a little, and one imaginary relation for all others."""
         left = {number: (fingerprint(part), part) for number, part in enumerate(_branches_of(before))}
-        kept: list[n.Node] = []
+        common: list[n.Node] = []
         other: list[n.Node] = []
         for part in _branches_of(after):
             print_ = fingerprint(part)
@@ -147,24 +147,25 @@ class _Comparison:
                 other.append(part)
             else:
                 del left[same]
-                kept.append(part)
-        come: list[n.Node] = []
+                common.append(part)
+        added: list[n.Node] = []
         for part in other:
             found = self._nearly(part, left)
-            kept.append(found) if found is not None else come.append(part)
-        gone = [part for _, part in left.values()]
-        if not kept:
+            common.append(found) if found is not None else added.append(part)
+        removed = [part for _, part in left.values()]
+        if not common:
             raise OtherwiseMade("no branch of its union stayed the same")
-        if come or gone:
-            counted = [f"{_count(parts)} {what}" for parts, what in ((come, "came"), (gone, "went")) if parts]
-            was, now = (self._together(parts, after.outputs) for parts in (gone, come))
-            kept.append(self._imagined(Place(was, now, (), tuple(gone), tuple(come), " and ".join(counted))))
-        union = n.Union(tuple(kept), tuple(self.numbers.like(a) for a in after.outputs))
+        if added or removed:
+            counted = [f"{_count(parts)} {what}" for parts, what in ((added, "added"), (removed, "removed")) if parts]
+            was, now = (self._together(parts, after.outputs) for parts in (removed, added))
+            difference = Difference(was, now, (), tuple(removed), tuple(added), " and ".join(counted))
+            common.append(self._imagined(difference))
+        union = n.Union(tuple(common), tuple(self.numbers.like(a) for a in after.outputs))
         pairs = zip(after.outputs, union.outputs, strict=True)
         return n.Project(union, tuple((a, column(below)) for a, below in pairs))
 
     def _nearly(self, part: n.Node, left: dict[int, tuple[str, n.Node]]) -> n.Node | None:
-        """A branch that one of those from before became by changes that can be followed."""
+        """A new branch, merged with the first old one that it differs from in a way that can be maintained."""
         places = dict(self.found.places)
         for number, (_, before) in left.items():
             try:
@@ -182,7 +183,7 @@ class _Comparison:
 
     # conditions ----------------------------------------------------------------------------------
 
-    def _conditions(self, before: n.Node, after: n.Node) -> Place | None:
+    def _conditions(self, before: n.Node, after: n.Node) -> Difference | None:
         """The rows that pass both conditions, and those that pass only one; None if more than conditions differ."""
         old, new = (_Block.of(node, self.numbers) for node in (before, after))
         core = _in_common(old, new)
@@ -205,20 +206,20 @@ class _Comparison:
             return n.Project(node, tuple(zip(after.outputs, new.columns, strict=True)))
 
         both = where(*lost, *added)
-        gone = (where(*lost, _not(added)),) if added else ()
-        come = (where(*added, _not(lost)),) if lost else ()
-        told = f"its condition {_told(lost)} became {_told(added)}"
-        raises = any(e.raises for e in (*lost, *added))
-        return Place(before, after, (both,), gone, come, told, raises)
+        deleted = (where(*lost, _not(added)),) if added else ()
+        inserted = (where(*added, _not(lost)),) if lost else ()
+        description = f"its condition {_text(lost)} became {_text(added)}"
+        is_fallible = any(e.raises for e in (*lost, *added))
+        return Difference(before, after, (both,), deleted, inserted, description, is_fallible)
 
 
 _BLOCK = (n.Project, n.Filter, n.Join)
-"""What selects, projects and joins."""
+"""The operators that make up a block."""
 
 
 @dataclass
 class _Block:
-    """Selections, projections and joins as one: what is joined, all conditions, and the columns."""
+    """Selections, projections and joins as one: the joined inputs, all conditions, and the columns."""
 
     inputs: list[n.Node]
     conditions: list[Expression]
@@ -226,7 +227,7 @@ class _Block:
 
     @staticmethod
     def of(node: n.Node, numbers: Numbers) -> _Block:
-        """The block that an expression begins with; what it joins has attributes that stand nowhere else."""
+        """The block at the top of an expression; its inputs have attributes that occur nowhere else."""
         match node:
             case n.Project():
                 below = _Block.of(node.input, numbers)
@@ -254,7 +255,7 @@ class _Block:
 
 
 def _in_common(old: _Block, new: _Block) -> tuple[list[n.Node], dict[Attribute, Attribute]] | None:
-    """What both blocks join, with the columns of each, and which of the first are which; None if they differ."""
+    """The inputs of both blocks, with the columns of each, and a map from the first's to these; None if they differ."""
     if len(old.inputs) != len(new.inputs):
         return None
     inputs: list[n.Node] = []
@@ -277,7 +278,7 @@ def _in_common(old: _Block, new: _Block) -> tuple[list[n.Node], dict[Attribute, 
 
 
 def _joined(node: n.Node, conditions: Sequence[Expression]) -> n.Node:
-    """Rows that pass some conditions; equalities between what is joined are made those of the join."""
+    """The rows that pass some conditions; equalities between inputs become equalities of the join."""
     if not isinstance(node, n.Join):
         return n.Filter(node, conjunction(tuple(conditions))) if conditions else node
     equalities: list[Equality] = []
@@ -289,9 +290,9 @@ def _joined(node: n.Node, conditions: Sequence[Expression]) -> n.Node:
             case _:
                 rest.append(condition)
     plain = tuple(e for e in rest if not e.raises)
-    careful = tuple(e for e in rest if e.raises)
+    fallible = tuple(e for e in rest if e.raises)
     joined: n.Node = n.Join(node.inputs, tuple(equalities), plain)
-    return n.Filter(joined, conjunction(careful)) if careful else joined
+    return n.Filter(joined, conjunction(fallible)) if fallible else joined
 
 
 def _renamed(expression: Expression, there: dict[Attribute, Attribute]) -> Expression:
@@ -299,11 +300,11 @@ def _renamed(expression: Expression, there: dict[Attribute, Attribute]) -> Expre
 
 
 def _not(conditions: Sequence[Expression]) -> Expression:
-    """False or NULL."""
+    """A condition that holds where others are false or NULL."""
     return text("NOT coalesce({}, false)", conjunction(tuple(conditions)))
 
 
-def _told(conditions: Sequence[Expression]) -> str:
+def _text(conditions: Sequence[Expression]) -> str:
     return " AND ".join(str(e) for e in conditions) or "true"
 
 
@@ -312,7 +313,7 @@ def _count(parts: Sequence[n.Node]) -> str:
 
 
 def _branches_of(node: n.Node) -> Iterator[n.Node]:
-    """The branches of a union, also of unions within; anything else is one."""
+    """The branches of a union, nested unions flattened; anything else is one branch."""
     if isinstance(node, n.Union):
         for part in node.inputs:
             yield from _branches_of(part)
@@ -321,7 +322,7 @@ def _branches_of(node: n.Node) -> Iterator[n.Node]:
 
 
 def _bare(node: n.Node) -> n.Node:
-    """Columns without parentheses around all of them, which stay behind where one query stands in another."""
+    """A projection without the parentheses around whole columns that inlining a query leaves."""
     if not isinstance(node, n.Project):
         return node
     return replace(node, columns=tuple((a, _unwrapped(e)) for a, e in node.columns))
@@ -345,7 +346,7 @@ def _unwrapped(expression: Expression) -> Expression:
 
 
 def _alone(node: n.Node) -> str:
-    """A node without regard to what it reads."""
+    """A node's fingerprint without its inputs."""
     stand_ins = tuple(
         n.Scan(f"input {i}", "", part.outputs, n.NEW, tuple(f"c{j}" for j in range(len(part.outputs))))
         for i, part in enumerate(node.inputs)

@@ -12,12 +12,12 @@ from viewkeeper.delta.laws import Laws, keys_of, once
 
 
 def monus(laws: Laws, node: n.Monus) -> n.Node | None:
-    """max(0, m - n) before and after."""
+    """max(0, m - n) copies of each touched row, in both states."""
     return _keyed(laws, node)
 
 
 def least(laws: Laws, node: n.Least) -> n.Node | None:
-    """min(m, n) before and after."""
+    """min(m, n) copies of each touched row, in both states."""
     return _keyed(laws, node)
 
 

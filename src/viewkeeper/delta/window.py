@@ -15,7 +15,7 @@ from viewkeeper.delta.laws import Laws, once
 
 
 def window(laws: Laws, node: n.Window) -> n.Node | None:
-    """The touched partitions, before and after."""
+    """The operator over the touched partitions in both states."""
     below = laws.change(node.input)
     if below is None:
         return None
@@ -25,7 +25,7 @@ def window(laws: Laws, node: n.Window) -> n.Node | None:
 
 
 def top(laws: Laws, node: n.Top) -> n.Node | None:
-    """The touched partitions, before and after."""
+    """The operator over the touched partitions in both states."""
     below = laws.change(node.input)
     if below is None:
         return None

@@ -1,8 +1,8 @@
-"""Rows between driver and engine without questions asked on the way.
+"""Rows between driver and engine as Arrow, without extra round trips.
 
-PySpark's createDataFrame asks the server for settings and for the meaning of a schema text, toArrow for the schema of
-a query before it runs it: three calls where none is needed, because types and settings are known here. On small changes
-that is a third of the time of a commit. Sessions that are not PySpark's Connect client take the public way.
+PySpark's createDataFrame asks the server for settings and for the meaning of a schema text; toArrow asks for the schema
+of a query before it runs it. These three calls are not needed, because types and settings are known here. They take a
+third of the time of a small commit. Sessions that are not PySpark's Connect client use the public API.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN: dict[str, t.DataType] = {
 
 
 def spark_type(kind: Type) -> t.DataType:
-    """A column type as PySpark has it."""
+    """The PySpark type of a column type."""
     if kind.name == "decimal":
         return t.DecimalType(kind.precision, kind.scale)
     if kind.name == "array" and kind.element is not None:
@@ -51,7 +51,7 @@ def spark_type(kind: Type) -> t.DataType:
 def local_frame(session: Any, table: pa.Table, schema: Schema, extra: tuple[str, ...]) -> Any:
     """Arrow rows as a frame; `extra` names BIGINT columns after those of the schema.
 
-    They go as one batch: Sail evaluates an expression for an empty one among others, and one that may raise does.
+    The rows are sent as one batch: Sail also evaluates expressions for an empty batch, where a fallible one raises.
     """
     table = table.combine_chunks()
     struct, text = spark_struct(schema, extra)
@@ -62,14 +62,14 @@ def local_frame(session: Any, table: pa.Table, schema: Schema, extra: tuple[str,
 
 @lru_cache(maxsize=2_000)
 def spark_struct(schema: Schema, extra: tuple[str, ...]) -> tuple[t.StructType, str]:
-    """A schema as PySpark has it, and as it is sent: without metadata, which makes Sail take one column for two."""
+    """A schema as a PySpark type, and as JSON to send: without metadata, which makes Sail take one column for two."""
     fields = [t.StructField(column.name, spark_type(column.type)) for column in schema]
     struct = t.StructType(fields + [t.StructField(name, t.LongType()) for name in extra])
     return struct, struct.json().replace('"metadata":{},', "")
 
 
 def fetched(frame: Any) -> pa.Table:
-    """The rows of a frame in the types the engine sends them in; the caller knows which it wants."""
+    """The rows of a frame, in the types that the engine sends; the caller casts them."""
     if isinstance(frame, DataFrame):
         table, _ = frame._to_table()
         return table

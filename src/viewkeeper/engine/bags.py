@@ -1,4 +1,4 @@
-"""Signed bags on the engine: consolidation and the GROUP BY it is made of."""
+"""Signed bags on the engine: consolidation, which is a GROUP BY."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from viewkeeper.engine.maps import as_entries, from_entries, hidden
 
 
 def consolidated(frame: Frame, schema: Schema, *, guarded: bool = False) -> Frame:
-    """The net rows: every row once, with its weight, zeros left out. A GROUP BY.
+    """The net rows: every row once, with its weight, zeros left out.
 
-    Guarded rows hide their values until the weight is known, so that no condition is tested on a row that is not there.
+    `guarded`: values are NULL until the weight is known, so that no condition is tested on a deleted row.
     """
     names = [quote(name) for name in schema.names]
     total = grouped(frame, schema, (), {WEIGHT: "sum"})

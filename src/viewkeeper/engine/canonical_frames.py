@@ -1,4 +1,4 @@
-"""Frames with canonical values: one NaN, no negative zero, maps sorted, as the driver has them."""
+"""Frames with canonical values: one NaN, no negative zero, maps sorted, as on the driver."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Expressions as PySpark columns instead of SQL text.
 
-An engine parses every text it is sent, each time; Sail also keeps some 40 kB of memory for good for each. So a text is
-taken apart here, once, and sent as the tree that the engine's own parser would make of it. What has a syntax of its
-own (windows, lambdas, intervals, literals with a suffix ...) is still sent as text.
+An engine parses every text each time it gets it; Sail also leaks some 40 kB of memory per text. So a text is parsed
+here, once, and sent as the tree that the engine's own parser would make of it. Special syntax (windows, lambdas,
+intervals, literals with a suffix ...) is still sent as text.
 
-A message may not be nested deeper than 100 levels: chains of AND and OR are sent as balanced trees, and what is nested
-deeper than that allows as text.
+A message may not be nested deeper than 100 levels. Chains of AND and OR are sent as balanced trees; expressions that
+are still too deep are sent as text.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from viewkeeper.sql.conditions import put_together
 from viewkeeper.sql.dialect import Verbatim
 
 _OURS = re.compile(r"c\d+|_\w+", re.ASCII)
-"""Names that cannot mean a function without brackets, such as current_date."""
+"""Names that cannot be a function without parentheses, such as current_date."""
 
 MOST_LEVELS = 30
-"""How deep expressions are nested that are sent as trees. A level takes two messages, and those around it need some."""
+"""How deep a tree that is sent may be nested. A level takes two messages, and the plan around it needs some."""
 
 
 class _HasSyntax(Exception):
@@ -54,7 +54,7 @@ def parsed(text: str) -> Any:
 
 
 def typed(value: Any, kind: Type) -> Any:
-    """A value as a literal of a type. Sail reads a decimal's digits with the scale of the type, whatever its own is."""
+    """A value as a literal of a type. Sail applies the type's scale to a decimal's digits, so they are scaled first."""
     if isinstance(value, decimal.Decimal):
         value = decimal.Context(prec=80).quantize(value, decimal.Decimal(1).scaleb(-kind.scale))
     return Column(LiteralExpression(value, spark_type(kind))) if is_remote() else F.lit(value).cast(kind.ddl)
@@ -85,7 +85,7 @@ def _taken_apart(text: str) -> Any:
 
 
 def _tree(text: str) -> exp.Expr | None:
-    """The syntax tree of an expression; None if it takes the engine's own parser."""
+    """The syntax tree of an expression; None if only the engine's own parser can read it."""
     try:
         select = Verbatim().parse(f"SELECT {text}")[0]
     except (SqlglotError, RecursionError):
@@ -119,7 +119,7 @@ def _converted(node: exp.Expr | None) -> Any:
 
 
 def _more(node: exp.Expr, *known: str) -> bool:
-    """Whether a node says more than what is looked at."""
+    """Whether a node has set arguments other than the `known` ones."""
     return any(value for name, value in node.args.items() if name not in known)
 
 
@@ -142,7 +142,7 @@ def _literal(node: exp.Literal) -> Any:
 
 
 def _number(text: str) -> Any:
-    """A number as Spark types it: INT or BIGINT by its size, DECIMAL with the digits it has."""
+    """A number as Spark types it: INT or BIGINT by its size, else DECIMAL with just its digits."""
     if re.fullmatch(r"-?\d{1,18}", text):
         value = int(text)
         return Column(LiteralExpression(value, t.IntegerType() if -(1 << 31) <= value < 1 << 31 else t.LongType()))
@@ -225,7 +225,7 @@ def _call(node: exp.Anonymous) -> Any:
 
 
 def balanced(parts: Sequence[Any], how: Callable[[Any, Any], Any]) -> Any:
-    """Columns put together by an operator for which brackets make no difference, in their order."""
+    """Columns combined, in their order, by an associative operator."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
@@ -244,7 +244,7 @@ _CHAINS = (exp.And, exp.Or)
 
 def _binary(how: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def convert(node: exp.Binary) -> Any:
-        if _more(node, "this", "expression", "typed", "safe"):  # what sqlglot notes of a division
+        if _more(node, "this", "expression", "typed", "safe"):  # sqlglot's flags of a division
             raise _HasSyntax
         return how(_converted(node.this), _converted(node.expression))
 

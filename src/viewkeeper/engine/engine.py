@@ -47,7 +47,7 @@ _PAGE_OPTIONS = {
     "sail": ("data_page_row_count_limit", "dictionary_page_size_limit"),
     "spark": ("parquet.page.row.count.limit", "parquet.dictionary.page.size"),
 }
-"""What the engines call the rows of a page and the size of a dictionary."""
+"""The engines' options for the rows of a page and the size of a dictionary."""
 
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -55,7 +55,7 @@ _INTERPRETED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Apache Spark without compiled plans, for few rows."""
+"""Settings with which Apache Spark interprets plans instead of compiling them, for few rows."""
 
 _sessions: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 _lock = threading.Lock()
@@ -107,28 +107,28 @@ class Engine:
         self.limits = Limits()
         self.tuning = Tuning()
         self.functions: dict[str, tuple[Any, str]] = {}
-        self._own = ""  # a session with functions of a user's is not shared
+        self._own = ""  # a session with user-defined functions is not shared
         self.supply: Callable[[ViewkeeperError], bool] | None = None
 
     def declare(self, name: str, function: Any, returns: str) -> None:
-        """Makes a Python or pandas function known to the session under a name, and to every session after it."""
+        """Registers a Python or pandas function in this session and in every later one."""
         self._own = self._own or uuid.uuid4().hex
         self.functions[name.lower()] = (function, returns)
         self._guard(lambda: _register(self.session, name, function, returns))
 
     def share_functions(self, other: Engine) -> None:
-        """Makes the functions that were declared for another engine known to this one."""
+        """Registers the functions of another engine in this one."""
         self.functions, self._own = other.functions, other._own
 
     def forget_function(self, name: str) -> None:
-        """Forgets a function; sessions from now on do not have it."""
+        """Removes a function; later sessions do not have it."""
         if self.functions.pop(name.lower(), None) is not None:
             self._own = uuid.uuid4().hex
 
     def for_few_rows(self) -> Engine:
         """This engine with a session for plans that run once, over a handful of rows.
 
-        Apache Spark takes most of the time of such a plan to compile it; the session has it interpreted.
+        Apache Spark would spend most of the time compiling such a plan; this session interprets it.
         """
         if self.kind != "spark" or self.given is not None or self.functions:
             return self
@@ -143,12 +143,12 @@ class Engine:
         return self.where in ("spark", "sail")
 
     def check(self) -> None:
-        """Raises unless an engine that was not started here answers; finds out which kind it is."""
+        """Checks that a remote engine answers, and finds out which kind it is."""
         if self.given is None:
             _knock(self.where)
         session = self.given if self.given is not None else self.session
-        told = self._guard(lambda: session.sql("SELECT version()").collect()[0][0])
-        self.kind = "spark" if str(told).startswith(str(session.version)) else "sail"
+        version = self._guard(lambda: session.sql("SELECT version()").collect()[0][0])
+        self.kind = "spark" if str(version).startswith(str(session.version)) else "sail"
 
     @property
     def session(self) -> Any:
@@ -176,11 +176,11 @@ class Engine:
             _knock(url)
         try:
             session = SparkSession.builder.remote(url).create()
-            if self.is_local:  # a server of this process: a lost connection cannot be taken up again
+            if self.is_local:  # a server of this process: retrying a lost connection is useless
                 session.client.disable_reattachable_execute()
                 session.client.set_retry_policies([])
             if self.where == "sail":
-                _set(session, DEBUGGING, "false")  # Apache Spark takes it only when it starts
+                _set(session, DEBUGGING, "false")  # Apache Spark reads it only at its start
             for name, value in conf.items():
                 _set(session, name, value)
             session.range(1).collect()
@@ -205,9 +205,9 @@ class Engine:
                 _let_go(_sessions.pop(key))
 
     def surviving(self, action: Callable[[], T]) -> T:
-        """Runs something that may be run twice: once more, in a new session, if the engine has lost this one.
+        """Runs an idempotent action, and again in a new session if the engine has lost this one.
 
-        Also if it lacked a function of the user's that `supply` could bring.
+        Also runs it again if the engine lacked a user-defined function that `supply` then registered.
         """
         with self.running():
             while True:
@@ -223,11 +223,11 @@ class Engine:
                         raise
 
     def supplied(self, problem: ViewkeeperError) -> bool:
-        """Whether what the engine lacked was a function of the user's, which it has from now on."""
+        """Whether the engine lacked a user-defined function, which is registered now."""
         return self.supply is not None and lacks_function(problem) and self.supply(problem)
 
     def running(self) -> contextlib.AbstractContextManager[Statement]:
-        """The statement that all inside belongs to: Ctrl-C and its time limit end it as a whole."""
+        """The statement that all work inside belongs to: Ctrl-C and its time limit end it as a whole."""
         return statement(self.limits.statement_timeout)
 
     # frames --------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Engine:
     def files(self, paths: Sequence[str], schema: Schema, extra: str, *, late: bool = False) -> Frame:
         """The rows of Parquet files named one by one, with extra columns such as the weight.
 
-        `late`: a row's other columns are decoded only if its key is one that is looked for.
+        `late`: a row's other columns are decoded only if its key is wanted (late materialization).
         """
         struct, _ = spark_struct(schema, tuple(part.split()[0] for part in extra.split(", ") if part))
         reader = self.session.read.schema(struct).option("recursiveFileLookup", "true")
@@ -246,12 +246,12 @@ class Engine:
         return self._guard(lambda: reader.parquet(*paths).select(*[F.col(quote(name)) for name in struct.names]))
 
     def outside(self, paths: Sequence[str]) -> Frame:
-        """Parquet files of a user's, all with the same columns."""
+        """The rows of a user's Parquet files, which all have the same columns."""
         return self._guard(lambda: self.session.read.parquet(*paths))
 
     def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
-        """Arrow rows as a frame: sent along when few, through a scratch file when many."""
-        # Sail reads the fields of a NULL struct that is sent along as what Arrow has under it; from a file as NULL.
+        """Arrow rows as a frame: sent with the query when few, through a scratch file when many."""
+        # Sail shows Arrow's values below a NULL struct that is sent with the query; read from a file, they are NULL.
         structs = self.kind == "sail" and any(p.fields for column in schema for p in column.type.parts())
         if (table.num_rows > self.tuning.direct_rows or (structs and table.num_rows)) and self.put_scratch is not None:
             return self.files([self.put_scratch(table)], schema, extra)
@@ -259,16 +259,16 @@ class Engine:
         return self._guard(lambda: local_frame(self.session, table, schema, names))
 
     def sent(self, table: pa.Table) -> Frame:
-        """Arrow rows as a frame that holds them itself, in the types they have."""
+        """Arrow rows as a frame that contains them, in the types they have."""
         schema = Schema(tuple(Column(field.name, type_of_arrow(field.type)) for field in table.schema))
         return self._call(lambda session: session.createDataFrame(table, schema=schema.ddl))
 
     def sql(self, text: str, **frames: Frame) -> Frame:
-        """A query. Over frames, the text names them as {name}, and the caller doubles all other braces."""
+        """A query. The text names the given frames as {name}; the caller doubles all other braces."""
         return self._call(lambda session: session.sql(text, **frames))
 
     def bind(self, frame: Frame, keys: pa.Table, schema: Schema) -> Frame:
-        """The rows whose key columns equal (as GROUP BY has it) a row of `keys`: literals if few, else a broadcast."""
+        """The rows whose key equals (as in GROUP BY) a row of `keys`: compared with literals if few, else broadcast."""
         filters = literal_filter(keys, schema, self.tuning.literal_keys)
         if filters is not None:
             return frame.filter(filters)
@@ -278,7 +278,7 @@ class Engine:
         renamed = Schema(tuple(Column(f"_vk_k{i}", column.type) for i, column in enumerate(schema)))
         right = self.arrow(keys.rename_columns(renamed.names), renamed)
         pairs = zip(schema, renamed, keys.columns, strict=True)
-        # a join by = tells Sail which rows of a file to decode; without NULL and NaN it is one by <=>
+        # by = Sail decodes only the matching rows of a file; without NULL and NaN, = is <=>
         signs = ["<=>" if values.null_count or column.type.is_float else "=" for column, _, values in pairs]
         names = zip(schema, renamed, signs if len(set(signs)) == 1 else ["<=>"] * len(signs), strict=True)
         condition = " AND ".join(f"{quote(column.name)} {sign} {quote(key.name)}" for column, key, sign in names)
@@ -287,7 +287,7 @@ class Engine:
     def union(self, frames: Sequence[Frame]) -> Frame:
         """All rows of frames with the same columns, balanced so that plans stay shallow.
 
-        Sail loses the columns of a union that is the right part of another one, unless a projection is in between.
+        Sail loses the columns of a union that is the right input of another union, unless a projection is between.
         """
         level = list(frames)
         while len(level) > 1:
@@ -313,7 +313,7 @@ class Engine:
         return table if table.num_rows <= limit else None
 
     def fetch(self, frame: Frame) -> pa.Table:
-        """All rows of a frame, on the driver, in types that still have to be made exact."""
+        """All rows of a frame, on the driver, in types that the caller still has to cast."""
         return self._call(lambda _: fetched(frame))
 
     def count(self, frame: Frame) -> int:
@@ -328,9 +328,9 @@ class Engine:
     def write(self, frame: Frame, path: str, partition: str | None = None) -> None:
         """Writes a frame as Parquet files under a directory that must not exist yet, in parallel.
 
-        Sail leaves NaN out of the statistics of floats and then skips files by them, so it writes none there. It
-        cannot read files together whose embedded Arrow schemas spell a map or a time zone differently, so it embeds
-        none.
+        Sail leaves NaN out of the statistics of floats and then skips files by them, so floats get no statistics. It
+        cannot read files together whose embedded Arrow schemas spell a map or a time zone differently, so none is
+        embedded.
         """
         page_rows, dictionary = _PAGE_OPTIONS[self.kind]
         writer = frame.write.option(page_rows, str(self.tuning.page_rows))
@@ -348,8 +348,8 @@ class Engine:
     ) -> None:
         """Writes a frame sorted by key, in about `parts` files of about equal key ranges, below a new directory.
 
-        The cuts come from a sample of the first key column. One way for all engines: a range repartition is not kept
-        by every engine when it writes, a partition column is. An engine that sorts in memory gets a slice at a time.
+        The range limits come from a sample of the first key column. The ranges are a partition column, because not
+        every engine respects a range repartition when it writes. An engine that sorts in memory gets a slice at a time.
         """
         flat = [name for name in names if not schema.column(name).type.is_nested]
         first = schema.column(flat[0]) if flat else None
@@ -372,15 +372,15 @@ class Engine:
             self.write(ranged, f"{path}/{start:06d}", partition="_vk_part")
 
     def in_python(self, frame: Frame, work: Any, ddl: str) -> Frame:
-        """A frame passed through a Python function over Arrow record batches, on the workers."""
+        """A frame mapped by a Python function over Arrow record batches, on the workers."""
         return self._guard(lambda: frame.mapInArrow(work, ddl))
 
     def version(self) -> str:
-        """What answers: the engine and its version."""
+        """The engine's name and version, as it answers."""
         return str(self._call(lambda session: session.version))
 
     def _call(self, action: Callable[[Any], T]) -> T:
-        """A call of the engine, which Ctrl-C and the statement's time limit can leave."""
+        """The result of a call of the engine, which Ctrl-C and the statement's time limit can abandon."""
         session = self.session
         with self.running() as running:
             return self._guard(lambda: running.call(session, lambda: action(session)))
@@ -397,7 +397,7 @@ class Engine:
 
 
 def _register(session: Any, name: str, function: Any, returns: str) -> None:
-    """A function whose arguments are annotated as pandas Series works on whole columns, any other on values."""
+    """Registers a function: on whole columns if its arguments are annotated as pandas Series, else on values."""
     hints = typing.get_type_hints(function) if hasattr(function, "__annotations__") else {}
     by_column = any("pandas" in str(getattr(hint, "__module__", "")) for hint in hints.values())
     made = F.pandas_udf(function, returns) if by_column else F.udf(function, returns)
@@ -405,7 +405,7 @@ def _register(session: Any, name: str, function: Any, returns: str) -> None:
 
 
 def _let_go(session: Any) -> None:
-    """Keeps PySpark from asking a lost session for its settings."""
+    """Keeps PySpark from asking a lost session for settings."""
     if RemoteSession._default_session is session:
         RemoteSession._default_session = None
     if getattr(RemoteSession._active_session, "session", None) is session:
@@ -413,7 +413,7 @@ def _let_go(session: Any) -> None:
 
 
 def _knock(url: str) -> None:
-    """Checks that something listens at an endpoint; PySpark itself would go on trying for minutes."""
+    """Checks that something listens at an endpoint; PySpark itself would retry for minutes."""
     address = urllib.parse.urlparse(url.split("/;")[0])
     try:
         socket.create_connection((address.hostname or "localhost", address.port or 15002), timeout=10).close()
@@ -426,7 +426,7 @@ def _knock(url: str) -> None:
 
 
 def _type_text(kind: Any) -> str:
-    """A PySpark type as DDL; unlike its own spelling, with the names of fields quoted."""
+    """A PySpark type as DDL; unlike PySpark's own, with quoted field names."""
     if isinstance(kind, StructType):
         return f"struct<{','.join(f'{quote(field.name)}:{_type_text(field.dataType)}' for field in kind.fields)}>"
     if isinstance(kind, ArrayType):
@@ -449,7 +449,7 @@ def _is_runtime(name: str) -> bool:
 
 
 def _cuts(drawn: list[Any], parts: int) -> list[Any]:
-    """At most parts - 1 cut values that divide a sample into about equal parts."""
+    """At most parts - 1 values that divide a sample into about equal parts."""
     drawn = sorted(drawn)
     if not drawn:
         return []
@@ -466,7 +466,7 @@ def _between(column: Any, low: list[Any], high: list[Any]) -> Any:
 
 
 def _cut_tree(column: Any, cuts: list[Any], first: int = 0) -> Any:
-    """The number of cuts at or below a column, as a balanced tree of comparisons."""
+    """How many of the cut values are at or below a column, as a balanced tree of comparisons."""
     if not cuts:
         return F.lit(first)
     middle = len(cuts) // 2

@@ -1,7 +1,7 @@
-"""Functions of Apache Spark in Python, over Arrow columns: what Sail computes otherwise and SQL cannot mend.
+"""Functions of Apache Spark in Python, over Arrow columns: those that Sail computes differently and SQL cannot repair.
 
-Every session on Sail knows them under their names; `sql/sail_rewrites.py` puts calls of them into expressions. A
-function gives NULL where an argument is NULL.
+Every session on Sail has them registered; `sql/sail_rewrites.py` puts calls of them into expressions. A function
+returns NULL where an argument is NULL.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 
 _WIDE = decimal.Context(prec=800)
 _PLACES = 40
-"""Digits after the point that decide about every DECIMAL, also when it is rounded."""
+"""Digits after the point that are enough for every DECIMAL, also to round it."""
 _LEAST, _MOST = 1e-3, 1e7
-"""From here to there Java writes a float without an exponent."""
+"""The range in which Java writes a float without an exponent."""
 
 
 def double_text(value: float) -> str:
-    """A DOUBLE as Java writes it, with the fewest digits that tell it apart."""
+    """A DOUBLE as Java writes it, with the fewest digits that identify it."""
     return _float_text(value, repr(abs(value)))
 
 
@@ -65,7 +65,7 @@ def _rounded(mode: str) -> Callable[[float, int], float]:
 
 
 def digits(value: float) -> str | None:
-    """A DOUBLE in its shortest digits, without an exponent; NULL for what is no number, as a decimal of it is."""
+    """A DOUBLE in its shortest digits, without an exponent; NULL if it is not finite, as when cast to DECIMAL."""
     if not math.isfinite(value):
         return None
     exact = decimal.Decimal(repr(value))
@@ -76,12 +76,12 @@ def digits(value: float) -> str | None:
 
 
 def initcap(value: str) -> str:
-    """The first letter of each word in upper case, the others in lower case; blanks divide words, nothing else."""
+    """The first letter of each word in upper case, the others in lower case; only blanks separate words."""
     return " ".join(word[:1].title() + word[1:] for word in value.lower().split(" "))
 
 
 def rint(value: float) -> float:
-    """The nearest whole number; of two, the even one."""
+    """The nearest whole number; the even one of two."""
     return float(np.rint(value))
 
 
@@ -94,13 +94,13 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_digits": (digits, "string"),
     "vk_initcap": (initcap, "string"),
 }
-"""The functions and what they give."""
+"""The functions, and the types they return."""
 
 _ARROW = {"string": pa.string(), "double": pa.float64(), "int": pa.int32()}
 
 
 def register(session: Any) -> None:
-    """Makes the functions known to a session."""
+    """Registers the functions in a session."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a server elsewhere has no viewkeeper
     for name, (function, returns) in FUNCTIONS.items():
         session.udf.register(name, F.arrow_udf(_by_column(function, returns), returns))

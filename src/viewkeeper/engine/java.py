@@ -26,10 +26,10 @@ def find_java() -> Java | None:
     if not path or not os.path.exists(path):
         return None
     try:
-        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        output = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except OSError:
         return None
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', output.stderr + output.stdout)
     if not found:
         return None
     major = int(found.group(1))

@@ -1,4 +1,4 @@
-"""Key values as literals, where a few of them are better written than joined."""
+"""Key values as literals: a few are better compared with literals than joined."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def literal(value: Any, kind: Type) -> Any | None:
 
 
 def distinct_column(keys: pa.Table) -> pa.Table:
-    """The different values of the first key column."""
+    """The distinct values of the first key column."""
     if pa.types.is_nested(keys.schema.field(0).type):
         return keys.select([0])
     return pa.table([keys.column(0).unique()], names=keys.column_names[:1])
 
 
 def literal_filter(keys: pa.Table, schema: Schema, most: int) -> Any | None:
-    """A condition that holds for rows with one of the keys; None if there are more than `most`, or no literals."""
+    """A condition that holds for rows with one of the keys; None if there are more than `most` or no exact literals."""
     if not 0 < keys.num_rows <= most:
         return None
     names = [F.col(quote(name)) for name in schema.names]
@@ -57,7 +57,7 @@ def cut_expression(name: str, kind: Type) -> str | None:
     """A column in a form whose values can be compared with literals exactly; None if there is none."""
     if kind.is_integer or kind.name in ("date", "decimal", "string"):
         return name
-    if kind.is_float:  # as a function's value no file is skipped for it: statistics leave NaN out
+    if kind.is_float:  # a function's value, so that no file is skipped by statistics, which leave NaN out
         return f"nanvl({name}, CAST('Infinity' AS {kind.ddl}))"
     if kind.name == "timestamp":
         return f"unix_micros({name})"

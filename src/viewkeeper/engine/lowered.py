@@ -1,4 +1,4 @@
-"""What lowering gives and needs: frames with what is known of them, bindings, and the reader of stored relations."""
+"""What lowering returns and needs: frames with facts about their keys, bindings, and the reader of stored relations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from viewkeeper.engine.engine import Frame
 class Lowered:
     """A frame: one column per output, named by its label, and `_weight` if it is a change.
 
-    `known` are tables held on the driver with columns named by labels: every row of the frame equals, on those
-    columns, some row of the table. `narrow` says that the frame follows a change, so it is worth passing its keys on.
-    `rows` is the frame itself, weights included, where it is on the driver; `count` how many it has, if it is kept.
+    `known` are tables on the driver with columns named by labels: every row of the frame equals, on those columns, some
+    row of the table. `narrow`: the frame comes from a change, so it is worth passing its keys on. `rows` has the
+    frame's rows, weights included, if they are on the driver; `count` is their number, if it is already computed.
     """
 
     frame: Frame
@@ -36,8 +36,11 @@ class Lowered:
 
     @property
     def keys(self) -> tuple[pa.Table, ...]:
-        """The known tables that other relations are read by. They are wider than they need be where filters have made
-        `known` smaller, so that all views of a transaction read by the same keys and the rows are fetched once."""
+        """The known tables that other relations are read by.
+
+        Filters make `known` smaller, but not these: so all views of a transaction read by the same keys, and the rows
+        are fetched once.
+        """
         return self.wide or self.known
 
     @property
@@ -55,7 +58,7 @@ class Binding:
     table: pa.Table
 
     def reduced(self, pairs: Sequence[tuple[Attribute, Attribute]]) -> Binding | None:
-        """The binding on other attributes: each pair is one of ours and the one that carries its value below."""
+        """The binding on other attributes: each pair is an attribute of this one and the one with its value below."""
         chosen = {below: ours for ours, below in reversed(pairs) if ours in self.columns}
         kept = [(ours, below) for below, ours in chosen.items()]
         if not kept:
@@ -66,7 +69,7 @@ class Binding:
         return Binding(tuple(below for _, below in kept), table.rename_columns([below.label for _, below in kept]))
 
     def kept(self, attributes: Sequence[Attribute]) -> Binding | None:
-        """The part of the binding that is about some attributes."""
+        """The binding on some of its attributes only."""
         return self.reduced([(attribute, attribute) for attribute in attributes])
 
 
@@ -78,16 +81,16 @@ class Reader(Protocol):
         """How many queries it has run so far."""
 
     def scan(self, scan: Scan, binding: Binding | None) -> Lowered:
-        """The rows of a relation in a state: at least those that the binding asks for. A change is weighted."""
+        """The rows of a relation in a state: at least those that match the binding. A change has weights."""
 
     def size(self, scan: Scan) -> int:
         """How many signed rows are stored of it."""
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
-        """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
+        """The same rows, computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
 
     def fixpoint(self, node: Fixpoint, binding: Binding | None) -> Lowered:
-        """The rows that a recursion shows: at least those that the binding asks for."""
+        """The rows that a recursion returns: at least those that match the binding."""
 
     def rederived(self, node: Rederived) -> Lowered:
         """The change of a recursion that is not stored."""
@@ -97,14 +100,14 @@ class Reader(Protocol):
 
 
 def distinct_rows(table: pa.Table) -> pa.Table:
-    """The different rows of a table of keys."""
+    """The distinct rows of a table of keys."""
     if table.num_rows == 0 or any(pa.types.is_nested(field.type) for field in table.schema):
         return table
     return table.group_by(table.column_names, use_threads=False).aggregate([])
 
 
 def binding_of(lowered: Lowered, pairs: Sequence[tuple[Attribute, Attribute]]) -> Binding | None:
-    """A binding from what is known of a frame: each pair is one of its attributes and the one to be bound by it."""
+    """A binding from the known keys of a frame: each pair is an attribute of it and the one to bind."""
     found = keys_of(lowered, [ours for ours, _ in pairs])
     if found is None:
         return None
@@ -112,7 +115,7 @@ def binding_of(lowered: Lowered, pairs: Sequence[tuple[Attribute, Attribute]]) -
 
 
 def keys_of(lowered: Lowered, attributes: Sequence[Attribute]) -> tuple[list[Attribute], pa.Table] | None:
-    """The driver's values of as many of some attributes as one known table has, and those attributes."""
+    """As many of some attributes as one known table has, and their values."""
     best: tuple[list[Attribute], pa.Table] | None = None
     for table in lowered.keys:
         there = [a for a in dict.fromkeys(attributes) if a.label in table.column_names]
@@ -127,9 +130,9 @@ Tables = tuple[pa.Table, ...]
 
 
 def meet(left: Tables, right: Tables, equalities: Sequence[Equality]) -> tuple[Tables, Tables] | None:
-    """What is known of either side of an inner join, less what cannot meet; None if nothing can.
+    """The known tables of both sides of an inner join without rows that cannot match; None if no row can.
 
-    A superset on each side is enough: a key that no known row of the other side has is not there.
+    Known tables are supersets: a key that no known row of the other side has finds no partner.
     """
     ours, theirs = list(left), list(right)
     for equality in equalities:
@@ -150,7 +153,7 @@ def meet(left: Tables, right: Tables, equalities: Sequence[Equality]) -> tuple[T
 
 
 def renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Table | None:
-    """A known table under new labels: each pair is the new attribute and the one it carries."""
+    """A known table under new labels: each pair is the new attribute and the one it has its values from."""
     kept = [(new, old) for new, old in pairs if old.label in table.column_names]
     if not kept:
         return None
@@ -158,12 +161,12 @@ def renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Tab
 
 
 def all_renamed(tables: tuple[pa.Table, ...], pairs: list[tuple[Attribute, Attribute]]) -> tuple[pa.Table, ...]:
-    """Known tables under new labels, those that are left."""
+    """Known tables under new labels, without those that have none of these columns."""
     return tuple(found for found in (renamed(table, pairs) for table in tables) if found is not None)
 
 
 def spread(table: pa.Table, equalities: Sequence[Equality]) -> pa.Table:
-    """A known table with the columns that an inner join makes equal to one of its own."""
+    """A known table, with the columns added that an inner join makes equal to one of its own."""
     for equality in equalities:
         for mine, other in ((equality.left, equality.right), (equality.right, equality.left)):
             if mine.label in table.column_names and other.label not in table.column_names and mine.type == other.type:
@@ -172,7 +175,7 @@ def spread(table: pa.Table, equalities: Sequence[Equality]) -> pa.Table:
 
 
 def common(before: Lowered, change: Lowered) -> tuple[pa.Table, ...]:
-    """What is known of rows that come from either of two frames with the same columns."""
+    """The known tables of the union of two frames with the same columns."""
     both: list[pa.Table] = []
     for ours in before.known:
         for theirs in change.known:

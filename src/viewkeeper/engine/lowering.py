@@ -1,7 +1,7 @@
 """Algebra to frames, one function per operator.
 
-Everything but a change is lowered to plain rows, duplicates repeated, so that an operator above is what the engine
-itself would do. A change carries `_weight`; only operators that are linear in it stand above one.
+A change is lowered to rows with a `_weight`; only operators that are linear in it stand above one. Everything else is
+lowered to plain rows, duplicates repeated, so that the engine's own operators apply.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Lowering:
     """Lowers expressions that read through one reader."""
 
     def __init__(self, engine: Engine, reader: Reader, *, looks: bool = True) -> None:
-        """`looks`: whether known rows are real, so that those that cannot pass a filter are left out."""
+        """`looks`: known rows are real data, so those that cannot pass a filter are left out."""
         self.engine = engine
         self.reader = reader
         self.looks = looks
         self._kept: dict[n.Node, Lowered] = {}
         self._inside = False
-        self._mixed = False  # joins by <=> in a plan, which Sail mixes up with those by = and those by nothing
+        self._mixed = False  # whether the plan has joins by <=>, which Sail confuses with joins by = and cross joins
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
-        """An expression as a frame; with a binding, at least the rows that it asks for."""
+        """An expression as a frame; with a binding, at least the rows that match it."""
         outermost, self._inside = not self._inside, True
         if outermost and self.engine.kind == "sail":
             joins = (part for part in node.walk() if isinstance(part, n.Join))
@@ -75,7 +75,7 @@ class Lowering:
         return done
 
     def given(self, lowered: Lowered) -> n.Node:
-        """An expression that stands for a frame that is already there."""
+        """An expression that stands for an existing frame."""
         node = n.Once(n.Rows(lowered.outputs, ((Expression((str(len(self._kept)),)),),)))
         self._kept[node] = lowered
         return node
@@ -124,8 +124,8 @@ class Lowering:
     def _computed(self, attribute: Attribute, sql: str) -> str:
         """A column's text.
 
-        Sail takes coalesce(x, 0) for never NULL until it shares `x IS NOT NULL` with another column, and then refuses
-        to group the rows of a union: so it is told that the value may be NULL.
+        Sail infers that coalesce(x, 0) is never NULL, forgets it when it shares `x IS NOT NULL` with another column,
+        and then refuses to group the rows of a union. So the text makes the value nullable.
         """
         if self.engine.kind != "sail" or attribute.type.is_nested or not _NEVER_NULL.search(sql):
             return sql
@@ -141,8 +141,8 @@ class Lowering:
         return replace(below, frame=below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
 
     def condition(self, node: n.Filter) -> str:
-        """A filter's condition. One that may raise sees only rows that pass the filters below, which Sail tests along
-        with it."""
+        """A filter's condition. A fallible one is evaluated only for rows that pass the filters below, which Sail would
+        evaluate together with it."""
         conditions = [node.condition]
         below = node.input
         while self.engine.kind == "sail" and node.condition.raises and isinstance(below, n.Filter):
@@ -213,7 +213,7 @@ class Lowering:
     def _next_input(
         self, current: Lowered, waiting: list[n.Node], equalities: list[n.Equality]
     ) -> tuple[n.Node, list[tuple[n.Equality, Attribute, Attribute]]]:
-        """The input to join next: one that an equality leads to, by keys the driver has or a small one first."""
+        """The input to join next: one with an equality to those joined; by keys on the driver first, then by size."""
         best: tuple[tuple[int, int, int], n.Node, list[tuple[n.Equality, Attribute, Attribute]]] | None = None
         for index, part in enumerate(waiting):
             pairs = _pairs(equalities, current.outputs, part.outputs)
@@ -235,7 +235,7 @@ class Lowering:
         pairs: list[tuple[n.Equality, Attribute, Attribute]],
         binding: Binding | None,
     ) -> tuple[Lowered, Lowered]:
-        """The next input, read by the keys of what is there (sideways information passing)."""
+        """The next input, read by the keys of the joined ones (sideways information passing)."""
         given = binding.kept(following.outputs) if binding else None
         if current.narrow and pairs:
             columns = [(mine, yours) for _, mine, yours in pairs]
@@ -275,15 +275,15 @@ class Lowering:
     def _crossed(self, left: Frame, right: Frame) -> Frame:
         if not self._mixed:
             return left.crossJoin(right)
-        # beside a cross join Sail takes <=> for =
+        # in a plan with a cross join Sail takes <=> for =
         one, other = (side.select(*listed("*", f"1 AS _vk_{i}")) for i, side in enumerate((left, right)))
         return one.join(other, parsed("_vk_0 <=> _vk_1"), "inner").drop("_vk_0", "_vk_1")
 
     def _unordered(self, frame: Frame) -> Frame:
-        """Rows of which the engine forgets that they are sorted.
+        """The same rows, without a sort order that the engine knows of.
 
-        What a sort by many columns means for the columns of a union and of a GROUP BY above it takes Sail a time that
-        doubles with each of them. It does not follow an order through a cross join.
+        Sail derives the orders of a union and a GROUP BY above a sort in time exponential in the number of sort
+        columns. It does not follow an order through a cross join.
         """
         if self.engine.kind != "sail":
             return frame
@@ -316,7 +316,7 @@ class Lowering:
         return replace(left, frame=left.frame.join(right.frame, parsed(condition), how))
 
     def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
-        """The right side of a join that keeps the left, read by the left side's keys where they are known."""
+        """The right side of an outer, semi or anti join, read by the left side's keys where they are known."""
         if not left.narrow or not equalities:
             return self.lower(right)
         return self.lower(right, binding_of(left, [(e.left, e.right) for e in equalities]))
@@ -334,7 +334,7 @@ class Lowering:
         return self._counted(node, binding, "CASE WHEN _vk_l < _vk_r THEN _vk_l ELSE _vk_r END")
 
     def _counted(self, node: n.Monus | n.Least, binding: Binding | None, copies: str) -> Lowered:
-        """Rows with as many copies as an expression of their numbers on the left and on the right says."""
+        """Rows with so many copies as an expression of their counts on the left and on the right says."""
         frames = []
         for side, counts in ((node.left, "1 AS _vk_a, 0 AS _vk_b"), (node.right, "0 AS _vk_a, 1 AS _vk_b")):
             pairs = list(zip(node.outputs, side.outputs, strict=True))
@@ -371,7 +371,7 @@ class Lowering:
             keys = list(node.order)
             if call.tie_break:
                 keys += whole_row(node.input.outputs, node.partition, node.order)
-            numbers = call.text.sql.lower() == "row_number()"  # the frame it has anyway, which any type of key can have
+            numbers = call.text.sql.lower() == "row_number()"  # its only frame, which keys of all types allow
             over = window_text(node.partition, keys, ROWS_SO_FAR if numbers else call.frame)
             texts.append(f"{call.text.sql} OVER ({over}) AS {call.output.label}")
         return replace(below, frame=below.frame.select(*listed(*below.columns, *texts)), outputs=node.outputs)
@@ -473,7 +473,7 @@ class Lowering:
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
-    """Where to begin a join: with the change, else with what is bound, else as written."""
+    """The input to begin a join with: the change, else a bound one, else the first."""
     for part in node.inputs:
         if n.is_change(part):
             return part
@@ -485,7 +485,7 @@ def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
 def _pairs(
     equalities: list[n.Equality], ours: tuple[Attribute, ...], theirs: tuple[Attribute, ...]
 ) -> list[tuple[n.Equality, Attribute, Attribute]]:
-    """The equalities between two sets of columns, each with the column of either side."""
+    """The equalities between two sets of columns, each with its column in the first and in the second."""
     found = []
     for equality in equalities:
         if equality.left in ours and equality.right in theirs:
@@ -527,4 +527,4 @@ _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered
     n.Both: Lowering._both,
     n.Signed: Lowering._signed,
 }
-"""The one place that says how each operator is lowered."""
+"""How each operator is lowered."""

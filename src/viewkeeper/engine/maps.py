@@ -1,7 +1,7 @@
-"""Nested values in engine text: maps as arrays of their entries and back, and values hidden behind a condition.
+"""Engine text for nested values: maps as arrays of entries and back, and values that are NULL unless a condition holds.
 
-Apache Spark's GROUP BY over a map turns NULL values of a number type into 0. Stored maps are sorted by key, so their
-entries are equal exactly when the maps are, and arrays group rightly everywhere.
+Apache Spark's GROUP BY over a map turns NULL values of a number type into 0. Stored maps are sorted by key, so two
+maps are equal exactly if their entries are, and every engine groups arrays correctly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def from_entries(text: str, kind: Type) -> str:
 
 
 def hidden(text: str, kind: Type, condition: str) -> str:
-    """An expression that is NULL unless a condition holds. Sail looks through a CASE at the fields of a struct."""
+    """An expression that is NULL unless a condition holds; also a struct's fields, which Sail reads through a CASE."""
     if kind.name != "struct":
         return f"CASE WHEN {condition} THEN {text} END"
     fields = ", ".join(

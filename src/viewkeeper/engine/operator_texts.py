@@ -32,12 +32,12 @@ def call_text(call: n.Call) -> str:
 
 
 def _checked_sum(argument: str, kind: Type, result: Type) -> str:
-    """A sum that raises where it has more digits than its type; Sail's own wraps around, or has a 39th digit."""
+    """A sum that raises if it has more digits than its type; Sail's own wraps around, or has a 39th digit."""
     if kind.name != "decimal" or kind.precision + _ROWS <= result.precision:
         return f"CAST(sum({argument}) AS {result.ddl})"
     most = f"CAST('1.2E{result.precision - result.scale}' AS DOUBLE)"
     digits = f"CAST(CAST(sum({argument}) AS STRING) AS {result.ddl})"
-    return (  # Sail names a sum without its casts: + 0D tells the two apart
+    return (  # Sail names both sums alike, without their casts: + 0D makes the names differ
         f"CASE WHEN abs(sum(CAST({argument} AS DOUBLE) + 0D)) > {most} "
         f"THEN CAST(raise_error('a sum has more than {result.precision} digits') AS {result.ddl}) ELSE {digits} END"
     )
@@ -50,7 +50,7 @@ _ROWS = 10
 def whole_row(
     outputs: tuple[Attribute, ...], partition: tuple[Attribute, ...], order: tuple[n.Order, ...]
 ) -> list[n.Order]:
-    """The rest of a row as order keys, so that ties are broken the same way every time."""
+    """The rest of a row as order keys, so that ties are broken deterministically."""
     used = {*partition, *(key.attribute for key in order)}
     return [n.Order(a) for a in outputs if a not in used and not a.type.has_map()]
 
@@ -62,16 +62,16 @@ def same_text(equality: n.Equality) -> Expression:
 
 def condition_text(equalities: tuple[n.Equality, ...], conditions: tuple[Expression, ...], engine: str) -> str:
     """The condition of a join."""
-    told = [same_text(equality).sql for equality in equalities]
-    if conditions or not told:
-        told.append(in_turn(conditions, engine))
-    return " AND ".join(f"({one})" for one in told) if len(told) > 1 else told[0]
+    texts = [same_text(equality).sql for equality in equalities]
+    if conditions or not texts:
+        texts.append(in_turn(conditions, engine))
+    return " AND ".join(f"({one})" for one in texts) if len(texts) > 1 else texts[0]
 
 
 def in_turn(conditions: Iterable[Expression], engine: str) -> str:
-    """Conditions with AND between them. One that may raise is tested only for rows that pass those before it.
+    """The conjunction of conditions. A fallible one is tested only for rows that pass those before it.
 
-    Sail tests all parts of an AND, so there it is a CASE of numbers, which it does not take for an AND.
+    Sail evaluates all parts of an AND. So there it is a CASE that returns numbers, which Sail does not turn into AND.
     """
     apart = tuple(part for condition in conditions for part in conditions_of(condition))
     first = next((i for i, part in enumerate(apart) if i and part.raises), None)
@@ -83,7 +83,7 @@ def in_turn(conditions: Iterable[Expression], engine: str) -> str:
 
 
 def window_text(partition: tuple[Attribute, ...], order: list[n.Order], frame: str) -> str:
-    """What stands in the brackets after OVER."""
+    """The text in the parentheses after OVER."""
     parts = []
     if partition:
         parts.append("PARTITION BY " + ", ".join(_comparable(a) for a in partition))
@@ -100,7 +100,7 @@ def _order_text(key: n.Order) -> str:
 
 
 def _comparable(attribute: Attribute) -> str:
-    """A key of an order or a partition. To Sail -0.0 is not 0.0 there."""
+    """An order or partition key; Sail distinguishes -0.0 from 0.0 there."""
     label = attribute.label
     if not attribute.type.is_float:
         return label
@@ -118,7 +118,7 @@ def sort_column(key: n.Order) -> Any:
 def forgetful(attribute: Attribute, condition: str) -> str:
     """A grouping column behind a condition that always holds.
 
-    Sail takes grouping columns for a key also after an explode has repeated their rows, and then drops rows of a join
-    whose other columns are not used. A computed column is no key to it.
+    Sail believes that grouping columns are a key even after an explode has repeated their rows, and then drops rows of
+    a join whose other columns are not used. It does not believe that of computed columns.
     """
     return f"{hidden(attribute.label, attribute.type, condition)} AS {attribute.label}"

@@ -1,4 +1,4 @@
-"""Engine exceptions as errors of ours: one sentence, without stack traces and plans."""
+"""Engine exceptions as Viewkeeper errors: one sentence, without stack traces and plans."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _SAIL_WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
         "[NUMERIC_VALUE_OUT_OF_RANGE] a result has more digits than a DECIMAL holds",
     ),
 )
-"""What Sail says of values that cannot be computed, and how Apache Spark says it."""
+"""Sail's messages about values, and the same in Apache Spark's words."""
 _INTEGERS = {"Int8": "TINYINT", "Int16": "SMALLINT", "Int32": "INT", "Int64": "BIGINT"}
 
 
@@ -83,11 +83,11 @@ _VALUE_TEXTS = re.compile(
     r"|INVALID_ARRAY_INDEX\w*|DUPLICATED_MAP_KEY|NULL_MAP_KEY|USER_RAISED_EXCEPTION|CANNOT_PARSE_\w+)",
     re.IGNORECASE,
 )
-"""What Sail, which has one class for almost all that goes wrong, says of values that an expression cannot take."""
+"""Sail's messages about values that an expression cannot take; Sail has one class for almost all errors."""
 
 
 class Endless(Exception):
-    """A recursion that was given up. `column` names one that grows, `rounds` and `rows` are limits that were met."""
+    """A recursion was stopped. `column` names one that grows; `rounds` and `rows` are limits that were reached."""
 
     def __init__(self, *, column: str | None = None, rounds: int | None = None, rows: int | None = None) -> None:
         super().__init__("a recursion was given up")
@@ -97,8 +97,10 @@ class Endless(Exception):
 
 
 def depends_on_values(problem: BaseException) -> bool | None:
-    """Whether other rows could have made a plan run: True for division by zero, overflow, a bad cast, a function of the
-    user's that raised; False for a plan that the engine refuses, or that broke a law of ours; None if it is not known.
+    """Whether a plan failed because of the values of its rows; None if that is not known.
+
+    True for division by zero, overflow, a bad cast, or a user-defined function that raised; False for a plan that the
+    engine refuses, or an internal error.
     """
     cause = _root(problem)
     if isinstance(cause, (Endless, *_OF_VALUES)):
@@ -109,18 +111,18 @@ def depends_on_values(problem: BaseException) -> bool | None:
         return True if _VALUE_TEXTS.search(str(cause)) else None
     if isinstance(cause, TypeMismatch):
         return None
-    return isinstance(cause, EngineError)  # one that is not there
+    return isinstance(cause, EngineError)  # one that is missing
 
 
 def _root(problem: BaseException) -> BaseException:
-    """What PySpark or the code raised first."""
+    """The exception that PySpark or the code raised first."""
     while problem.__cause__ is not None and not isinstance(problem, PySparkException):
         problem = problem.__cause__
     return problem
 
 
 def _error_condition(problem: PySparkException) -> bool:
-    """Whether Apache Spark has named what is wrong with a query; Sail has names in its texts alone."""
+    """Whether an exception has an error condition of Apache Spark; Sail has names in its texts alone."""
     return isinstance(problem, AnalysisException) and bool(problem.getCondition())
 
 
@@ -128,15 +130,15 @@ _NO_FUNCTION = ("UNRESOLVED_ROUTINE", "unknown function")
 
 
 def lacks_function(problem: ViewkeeperError) -> bool:
-    """Whether the engine does not know a function that was called."""
+    """Whether the engine does not have a function that was called."""
     return any(mark in f"{problem.message} {problem.detail}" for mark in _NO_FUNCTION)
 
 
 def translate(problem: Exception) -> ViewkeeperError:
-    """The error of ours for an exception that PySpark or gRPC raised."""
+    """The Viewkeeper error for an exception of PySpark or gRPC."""
     text = str(problem)
     raised = re.search(r"viewkeeper\.errors\.(TypeMismatch|NotFound): (.+)", text)
-    if raised:  # by a function of ours that ran on a worker
+    if raised:  # by a Viewkeeper function that ran on a worker
         kind = TypeMismatch if raised.group(1) == "TypeMismatch" else NotFound
         return kind(raised.group(2).strip())
     line = _first_line(text)
@@ -167,7 +169,7 @@ def translate(problem: Exception) -> ViewkeeperError:
 
 
 def _in_sparks_words(line: str) -> str:
-    """What Sail says of a value, as Apache Spark would say it."""
+    """Sail's message about a value, in Apache Spark's words."""
     for pattern, words in _SAIL_WORDS:
         found = pattern.search(line)
         if found is not None and not line.startswith("["):

@@ -1,4 +1,4 @@
-"""Python functions by module path: found and imported when something needs them, here and on the workers."""
+"""Python functions by module path, imported on demand, here and on the workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TARGET = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """The function at a place such as "package.module:name"; its module is imported."""
+    """The function at a path such as "package.module:name"; its module is imported."""
     found = _TARGET.fullmatch(target)
     if found is None:
         raise TypeMismatch(
@@ -58,10 +58,10 @@ def _not_importable(module: str, problem: BaseException) -> NotFound:
     )
 
 
-def sent_by_place(target: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that imports the one at a place where it runs, with the same annotations.
+def sent_by_path(target: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that imports the one at a module path where it runs, with the same annotations.
 
-    Workers do not have the path of this process: what they do not find at first, they look for there.
+    Workers do not have the sys.path of this process, so it is searched second.
     """
     places = list(sys.path)
     found: list[Callable[..., Any]] = []
@@ -75,6 +75,10 @@ def sent_by_place(target: str, function: Callable[..., Any]) -> Callable[..., An
     try:
         call.__annotations__ = typing.get_type_hints(function)
         call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    except (TypeError, ValueError, NameError):  # a builtin, or annotations that mean nothing: values one by one
+    except (
+        TypeError,
+        ValueError,
+        NameError,
+    ):  # a builtin, or unresolvable annotations: called for single values
         call.__annotations__ = {}
     return call

@@ -1,8 +1,8 @@
-"""Statements while they run: Ctrl-C and a time limit end them, whatever the engine is busy with.
+"""Running statements: Ctrl-C and a time limit end them, whatever the engine is doing.
 
-A call of the engine is made by another thread. The caller waits for it, and can leave it at any moment: the engine
-is then told by the statement's tag to stop, and what the call still gives back is dropped. That matters, because Sail
-ends an interrupted query as if it had no more rows.
+Another thread makes each call of the engine. The caller waits for it, and can abandon it at any moment: the engine is
+then interrupted by the statement's tag, and the result of the call is dropped. It must be dropped, because Sail ends an
+interrupted query as if it had no more rows.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 GRACE = 1.0
-"""Seconds that a stopped statement waits for the engine to let go."""
+"""Seconds that a stopped statement waits for its calls to end."""
 
 _LOOK = 0.1
-"""Seconds after which a waiting thread looks up: a signal that another thread got does not wake it."""
+"""Seconds between two checks of a waiting thread: a signal that another thread got does not wake it."""
 
 _ASK_AGAIN = 0.5
-"""Seconds after which the engine is told again: a query that it has not begun yet does not have the tag."""
+"""Seconds until the engine is interrupted again: a query that it has not begun yet does not have the tag."""
 
 _GIVE_UP = 60.0
-"""Seconds after which an engine that goes on is left alone."""
+"""Seconds after which an engine that does not stop is no longer interrupted."""
 
 _current: contextvars.ContextVar[Statement | None] = contextvars.ContextVar("viewkeeper_statement", default=None)
 
@@ -42,7 +42,7 @@ class _Caller:
     """A thread that makes calls of the engine, one at a time."""
 
     _idle: ClassVar[list[_Caller]] = []
-    """Those without a call; taking one and giving it back are atomic."""
+    """The threads without a call; taking one and giving it back are atomic."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -55,7 +55,7 @@ class _Caller:
 
     @staticmethod
     def make(call: Callable[[], None]) -> None:
-        """Makes a call in a thread that has none, or in a new one."""
+        """Makes a call in an idle thread, or in a new one."""
         try:
             caller = _Caller._idle.pop()
         except IndexError:
@@ -86,7 +86,7 @@ class _Call:
                 self.result = action()
             finally:
                 self.session.removeTag(tag)
-        except BaseException as problem:  # given to the one who waits
+        except BaseException as problem:  # raised again by the waiting thread
             self.problem = problem
         finally:
             self.is_over = True
@@ -94,7 +94,7 @@ class _Call:
 
 
 def _wait_for(calls: Iterable[_Call], seconds: float) -> bool:
-    """Waits until some calls are over, for so long at most; whether they are."""
+    """Whether some calls are over; waits for them up to so many seconds."""
     until = time.monotonic() + seconds
     while not all(call.is_over for call in calls):
         if time.monotonic() > until:
@@ -104,7 +104,7 @@ def _wait_for(calls: Iterable[_Call], seconds: float) -> bool:
 
 
 class Statement:
-    """A statement of a user's while it runs; `limit` is how many seconds it may take."""
+    """A user's statement while it runs; `limit` is how many seconds it may take."""
 
     def __init__(self, limit: float | None) -> None:
         self.tag = f"viewkeeper-{uuid.uuid4().hex}"
@@ -115,7 +115,7 @@ class Statement:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raises if the statement was stopped or has taken too long; asked between the steps of long work."""
+        """Raises if the statement was stopped or has taken too long; called between the steps of long work."""
         if self._why is None and self._is_late:
             self.stop(self._too_long)
         if self._why is not None:
@@ -126,18 +126,18 @@ class Statement:
         return self._deadline is not None and time.monotonic() > self._deadline
 
     def blame(self, problem: Exception) -> None:
-        """Raises why the statement was stopped, if a problem is only what came of that."""
+        """Raises why the statement was stopped, if a problem is only a consequence of that."""
         if self._why is not None and not isinstance(problem, StatementTimeout):
             raise self._why() from problem
 
     def call(self, session: Any, action: Callable[[], T]) -> T:
-        """What a call of the engine gives; the call is left alone once the statement is stopped."""
+        """The result of a call of the engine; the call is abandoned once the statement is stopped."""
         self.check()
         call = _Call(session, self.tag, action)
         with self._lock:
             self._calls.add(call)
             late = self._why is not None
-        if late:  # it was stopped before this call was among those to stop
+        if late:  # it was stopped before this call was registered
             self._tell([call])
         try:
             self._wait(call)
@@ -162,7 +162,7 @@ class Statement:
             raise self._why()
 
     def stop(self, why: Callable[[], BaseException]) -> None:
-        """Ends the statement: all who wait for the engine go on with an exception, and the engine is told."""
+        """Ends the statement: all threads that wait for the engine get an exception, and the engine is interrupted."""
         with self._lock:
             if self._why is not None:
                 return
@@ -181,7 +181,7 @@ class Statement:
         until = time.monotonic() + _GIVE_UP
         while time.monotonic() < until:
             for session in {id(call.session): call.session for call in calls if not call.is_over}.values():
-                with contextlib.suppress(Exception):  # an engine that is gone has stopped
+                with contextlib.suppress(Exception):  # an engine that has ended runs nothing
                     session.interruptTag(self.tag)
             if _wait_for(calls, _ASK_AGAIN):
                 return
@@ -200,7 +200,7 @@ def _spelled(limit: float) -> str:
 
 @contextlib.contextmanager
 def statement(limit: float | None) -> Iterator[Statement]:
-    """The statement that everything inside belongs to: the one that runs already, or a new one with a time limit."""
+    """The statement that all work inside belongs to: the one that runs already, or a new one with a time limit."""
     running = _current.get()
     if running is not None:
         yield running
@@ -232,7 +232,7 @@ def check_stopped() -> None:
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S], threads: int) -> list[T]:
-    """Something done for several items by threads that belong to the statement; stopped with it."""
+    """The results of a function for several items, computed by threads that end with the statement."""
     running = _current.get()
     with concurrent.futures.ThreadPoolExecutor(max_workers=threads) as pool:
         coming = [pool.submit(contextvars.copy_context().run, work, item) for item in items]

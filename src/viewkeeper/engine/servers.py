@@ -19,22 +19,22 @@ SAIL_STACK = "268435456"
 """Sail overflows its stack on deep plans unless this is set before it starts."""
 
 SAIL_THREADS = 64 + 4 * (os.cpu_count() or 2)
-"""Many more than a query keeps busy: a cross join goes on after it was told to stop, and keeps a thread for each
-partition until it ends. All servers of a process share these threads, so another server would not help."""
+"""Many more than a query needs: an interrupted cross join goes on, and holds a thread for each partition until it ends.
+All servers of a process share these threads, so another server would not help."""
 
 _ATTEMPTS = 2
-"""How often Apache Spark is started: the port that was free may be taken when it listens."""
+"""How often starting Apache Spark is tried: the free port may be taken before it listens."""
 
 _lock = threading.Lock()
 _addresses: dict[str, str] = {}
 
 
 DEBUGGING = "spark.python.sql.dataFrameDebugging.enabled"
-"""Whether PySpark finds out who calls it at every frame operation, which takes a tenth of a small commit."""
+"""Whether PySpark records the call site of every frame operation, which takes a tenth of a small commit."""
 
 
 def local_server(kind: str, conf: dict[str, str], storage: dict[str, str]) -> str:
-    """The Spark Connect address of the local server of a kind, started at first use, and again if it has ended."""
+    """The Spark Connect address of the local server of a kind; starts it if it does not run."""
     with _lock:
         if kind not in _addresses or not (kind == "spark" or _listens(_addresses[kind])):
             _addresses[kind] = _start_sail(storage) if kind == "sail" else _start_spark(conf)
@@ -66,7 +66,7 @@ def _start_sail(storage: dict[str, str]) -> str:
 
 
 def _start_spark(conf: dict[str, str]) -> str:
-    """Apache Spark with a Spark Connect endpoint on a port of its own, its log kept off the terminal.
+    """Starts Apache Spark with a Spark Connect endpoint on a port of its own, its log not on the terminal.
 
     The JVM is PySpark's own gateway: it ends when this process ends, however that happens.
     """
@@ -121,7 +121,7 @@ def _start_spark(conf: dict[str, str]) -> str:
 
 @contextlib.contextmanager
 def _without(name: str) -> Iterator[None]:
-    """For a while, an environment without a variable."""
+    """Removes an environment variable for a while."""
     kept = os.environ.pop(name, None)
     try:
         yield
@@ -132,7 +132,7 @@ def _without(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _with(name: str, value: str) -> Iterator[None]:
-    """For a while, an environment with a variable, unless the user has set it."""
+    """Sets an environment variable for a while, unless the user has set it."""
     if name in os.environ:
         yield
         return
@@ -151,7 +151,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def _output_to(path: str) -> Iterator[None]:
-    """Sends what child processes started here print to a file, for as long as they live."""
+    """Sends the output of child processes that are started inside to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
@@ -168,7 +168,7 @@ def _output_to(path: str) -> Iterator[None]:
 
 
 def _quietly(action: Any) -> Any:
-    """Runs at exit with nothing on the terminal: servers being stopped have nothing to tell a user."""
+    """Runs an action at exit without output: messages of stopping servers do not help a user."""
 
     def run() -> None:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere), contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
-"""Ctrl-C stays with the process: what engines do with the signal when they start is undone.
+"""Ctrl-C stays with the process: the SIGINT handlers that engines install at their start are removed.
 
-Sail takes SIGINT for a wish to shut its server down, in a process that it shares with the user: the next call would
-wait in retries for minutes. PySpark puts a handler of its own in the place of the user's.
+Sail shuts its server down on SIGINT, although it shares the process with the user: the next call would retry for
+minutes. PySpark replaces the user's handler by its own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from typing import Any
 
 _STRUCT_BYTES = 256
-"""More than `struct sigaction` takes anywhere."""
+"""Bytes for a `struct sigaction` on any platform."""
 
 _PATIENCE = 5.0
-"""Seconds in which a server that starts in the background sets its handler; some milliseconds, usually."""
+"""Seconds within which a server that starts in the background sets its handler; usually milliseconds."""
 
 
 @contextlib.contextmanager
 def keeping_sigint() -> Iterator[None]:
-    """Puts the handler of SIGINT back that a server sets from a thread of its own; Python does not see that one.
+    """Restores the SIGINT handler that a server replaces from its own thread, unseen by Python.
 
-    Until then the signal waits, so that the server does not get it; and the server's threads never do.
+    Until then the signal is blocked, so that the server does not get it; in the server's threads it stays blocked.
     """
     sigaction = getattr(ctypes.CDLL(None), "sigaction", None)
     if sigaction is None:
@@ -50,13 +50,13 @@ def _handler(sigaction: Any) -> Any:
 
 
 def _address(handler: Any) -> bytes:
-    """Where the function is that handles the signal: the first field of the structure; the rest has holes."""
+    """The address of the signal's handler: the first field of the structure; the rest has padding."""
     return bytes(handler.raw[: ctypes.sizeof(ctypes.c_void_p)])
 
 
 @contextlib.contextmanager
 def keeping_python_sigint() -> Iterator[None]:
-    """Puts the Python handler of SIGINT back that was there before."""
+    """Restores the Python handler of SIGINT."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield

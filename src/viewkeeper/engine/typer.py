@@ -1,4 +1,4 @@
-"""Types as the engine gives them: expressions over typed NULLs, analysed and never run."""
+"""Types as the engine infers them: expressions over typed NULLs, analyzed and never run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 4_096
 
 
 class EngineTyper:
-    """Asks an engine for the names and types of expressions. Equal questions are asked once."""
+    """Asks an engine for the names and types of expressions, once for equal ones."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

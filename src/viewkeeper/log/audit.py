@@ -1,4 +1,4 @@
-"""Everything that is wrong with a ledger: each entry, the chain, and whether snapshots agree. Changes nothing."""
+"""The audit of a ledger: checks every entry, the chain, and whether snapshots agree. Changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewkeeper.log.storage import Storage
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with a file of the ledger. A fault in what is derived loses nothing."""
+    """Something wrong with a file of the ledger. `derived`: in a snapshot, so that nothing is lost."""
 
     found: str
     todo: str
@@ -25,21 +25,21 @@ def audit_ledger(storage: Storage) -> Iterator[Fault]:
     """The faults of a ledger, in the order of its entries."""
     ledger = Ledger(storage)
     entries, snapshots = ledger.numbers()
-    gone = set(missing(entries, snapshots))
+    absent = set(missing(entries, snapshots))
     state: State | None = None
     whole = True
     for number in range(1, max((*entries, *snapshots), default=0) + 1):
         try:
             entry = ledger.entry(number)
             if entry is None:
-                raise ledger.lost(number, max(entries | snapshots)) if number in gone else ledger.lost(number, number)
+                raise ledger.lost(number, max(entries | snapshots)) if number in absent else ledger.lost(number, number)
             if whole:
                 state = _applied(ledger, state, entry)
         except StorageError as problem:
             whole = False  # what follows a fault cannot be folded, but it can still be read
             yield Fault(problem.message, problem.hint or "")
         if number in snapshots:
-            yield from _look_at_snapshot(ledger, number, state if whole else None)
+            yield from _check_snapshot(ledger, number, state if whole else None)
 
 
 def _applied(ledger: Ledger, state: State | None, entry: dict[str, Any]) -> State:
@@ -49,8 +49,8 @@ def _applied(ledger: Ledger, state: State | None, entry: dict[str, Any]) -> Stat
     return state.apply(entry)
 
 
-def _look_at_snapshot(ledger: Ledger, number: int, state: State | None) -> Iterator[Fault]:
-    """Whether a snapshot is readable and says what the entries say; one of an older version may say it otherwise."""
+def _check_snapshot(ledger: Ledger, number: int, state: State | None) -> Iterator[Fault]:
+    """The faults of a snapshot: unreadable, or different from the entries (not checked for an old format)."""
     path = ledger.snapshot_path(number)
     todo = "nothing is lost and it is not used: the entries say what it should"
     try:

@@ -1,12 +1,12 @@
-"""Checksums of data files: bytes that are not those the ledger names never become rows.
+"""Checksums of data files: damaged or exchanged bytes never become rows.
 
 The ledger holds the size and the CRC-32 of every file. The driver compares them whenever it reads a file itself. Before
 an engine reads a file, the driver compares them once per process and version of the file: files never change, so the
 same size, inode and times mean the same bytes. An engine's own checks are not enough: Parquet's page checksums leave
-out page headers, statistics and the footer, and Sail does not look at them.
+out page headers, statistics and the footer, and Sail does not check them.
 
-In an object store that is done for Sail, which runs in this process: the bytes come to this machine anyway. What the
-executors of an Apache Spark read from there does not pass through the driver: sizes are compared, and Spark compares
+In an object store this is done for Sail, which runs in this process and reads the bytes on this machine anyway. What
+the executors of Apache Spark read does not pass through the driver: only sizes are compared here, and Spark compares
 the page checksums.
 """
 
@@ -24,7 +24,7 @@ from viewkeeper.errors import StorageError
 from viewkeeper.log.storage import Stamp, Storage, explain
 
 KEPT = 200_000
-"""So many files are remembered as checked."""
+"""The number of files that are remembered as checked."""
 
 CHUNK = 4 << 20
 
@@ -35,12 +35,12 @@ _lock = threading.Lock()
 
 
 def checksum(data: bytes) -> str:
-    """The checksum of a file's bytes, as the ledger has it."""
+    """The checksum of a file's bytes, as the ledger records it."""
     return f"{zlib.crc32(data):08x}"
 
 
 def checked_bytes(storage: Storage, file: DataFile) -> bytes:
-    """The bytes of a file. Raises StorageError unless they are those the ledger names."""
+    """The bytes of a file. Raises StorageError unless size and checksum are those in the ledger."""
     data = storage.read(file.path)
     if data is None:
         raise missing_file(file)
@@ -51,7 +51,7 @@ def checked_bytes(storage: Storage, file: DataFile) -> bytes:
 
 
 def check_files(storage: Storage, files: Sequence[DataFile], *, far: bool) -> None:
-    """Raises StorageError unless an engine that reads these files now reads what the ledger names.
+    """Raises StorageError unless the files, which an engine is about to read, have the bytes that the ledger recorded.
 
     `far`: the engine may be on other machines, so an object store's files are not read here.
     """
@@ -90,9 +90,9 @@ def _check_bytes(storage: Storage, file: DataFile, url: str, stamp: Stamp) -> No
 
 
 def remember_written(storage: Storage, file: DataFile) -> None:
-    """Spares a file that this process has just written, or read in full, the next check.
+    """Marks a file that this process has just written, or read in full, as checked.
 
-    A small object is sooner read than asked for its times.
+    Not a small object: reading it again is faster than asking for its times.
     """
     stamp = storage.stamps([file.path]).get(file.path) if storage.local or file.size > CHUNK else None
     if stamp is not None and file.checksum is not None:
@@ -112,10 +112,10 @@ def _check_size(file: DataFile, size: int) -> None:
 
 
 def missing_file(file: DataFile) -> StorageError:
-    """The error for a file that is gone."""
+    """The error for a file that does not exist."""
     return StorageError(f"the data file {file.path} is missing", hint=RESTORE)
 
 
 def damaged_file(file: DataFile, how: str) -> StorageError:
-    """The error for a file with other bytes than the ledger names."""
+    """The error for a file whose bytes are not those that were written."""
     return StorageError(f"the data file {file.path} is damaged", detail=how, hint=RESTORE)

@@ -1,4 +1,4 @@
-"""Places where a test may end or stop this process: VIEWKEEPER_FAULT=kill:<point>[:n] or stop:<point>[:n].
+"""Failpoints, where a test may kill or stop this process: VIEWKEEPER_FAULT=kill:<point>[:n] or stop:<point>[:n].
 
 The n-th time the point is reached (the first, if n is left out) the process gets SIGKILL or SIGSTOP.
 """
@@ -30,7 +30,7 @@ _seen: dict[str, int] = {}
 
 
 def point(name: str) -> None:
-    """Marks a step of the protocol. Does nothing unless a test asks for a fault here."""
+    """A failpoint. Does nothing unless a test asks for a fault here."""
     wish = os.environ.get("VIEWKEEPER_FAULT")
     if not wish:
         return

@@ -1,13 +1,14 @@
-"""Leases: who is at work. Files that a live process may still write or read are not swept.
+"""Leases show which processes are alive. Files that a live process may still write or read are not swept.
 
-A lease is a file. On a local path its holder keeps a kernel lock on it, so a killed process is seen at once and a
-stopped one stays alive. In an object store the holder renews it; it is dead when it has not been renewed for a while.
+A lease is a file. On a local path its holder has a kernel lock on it, so a killed process is noticed at once and a
+stopped one counts as alive. In an object store the holder renews it; it is dead when it has not been renewed for a
+while.
 
-A local lease that is there, was written on this machine and is not locked proves that its writer is gone. A lease that
-is missing proves nothing: sweeping is then safe by the ledger, where the writer is revoked first, and a revoked writer
+A local lease that exists, was written on this machine and is not locked proves that its writer is dead. A missing lease
+proves nothing: sweeping is then safe because of the ledger, where the writer is revoked first, and a revoked writer
 cannot commit. So a handle that may leave files behind leaves its lease behind too.
 
-Where nothing can be written there is no lease: the database can be read, but nothing holds the files that are read.
+Where nothing can be written there is no lease: the database can be read, but nothing protects the files being read.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ RENEW_SECONDS = 10.0
 EXPIRE_SECONDS = 120.0
 
 MOST_HELD = 200
-"""So many dead leases are dealt with by one sweep: each is a file that is kept open meanwhile."""
+"""The most dead leases that one sweep handles: each is a file that stays open meanwhile."""
 
 
 class Lease:
     """The lease of one open database handle. `refused` says why there is none; it is empty if there is one.
 
-    `leaves_files`: files may be left behind that no entry names, so that the lease has to stay as their mark.
+    `leaves_files`: files that no entry names may be left behind, so the lease has to stay to identify their writer.
     """
 
     def __init__(self, storage: Storage, entry: int) -> None:
@@ -56,7 +57,7 @@ class Lease:
 
     @property
     def path(self) -> str:
-        """Where the lease is."""
+        """The path of the lease."""
         return f"leases/{self.id}.json"
 
     def _open_local(self) -> None:
@@ -73,12 +74,12 @@ class Lease:
             fcntl.flock(handle, fcntl.LOCK_SH)
             if os.fstat(handle).st_nlink:
                 self._handle = handle
-            else:  # a sweep, which removes a lease only under its lock, came between its creation and its lock
+            else:  # a sweep locked and removed the lease between its creation and our lock
                 os.close(handle)
         try:
             self._write()
         except OSError as problem:
-            if problem.errno not in FULL:  # without room for a word a lease holds everything
+            if problem.errno not in FULL:  # an empty lease protects all files
                 self.close()
                 raise explain(problem, "opening the database for work") from problem
 
@@ -108,10 +109,10 @@ class Lease:
                 self._write()
 
     def advance(self, oldest_in_use: int, *, at_once: bool = False) -> None:
-        """Says that states before this entry are no longer read here; written now and then, or at once."""
+        """Records that states before this entry are no longer read here; written about once a second, or at once."""
         if not self.refused and oldest_in_use > self.entry and (at_once or now() - self._written >= 1.0):
             self.entry = oldest_in_use
-            with contextlib.suppress(OSError, StorageError):  # what stands there holds more than is needed
+            with contextlib.suppress(OSError, StorageError):  # the older lease protects more than is needed
                 self._write()
 
     def close(self) -> None:
@@ -127,7 +128,7 @@ class Lease:
 
 @functools.cache
 def this_machine() -> str:
-    """What tells this machine, since it was started, from others that may see the same directory."""
+    """An id of this machine since its last boot, different from others that may share the directory."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip()
@@ -144,28 +145,28 @@ def lease_of(path: str) -> str:
 class Leases:
     """The leases as they were found. `alive`: id -> the oldest entry its holder may be reading.
 
-    `dead` are those whose writers are proven to be gone, on this machine. They are held until they are removed, so that
-    nobody takes one for his. Other leases of holders that are gone, whose files prove nothing, have been removed.
+    `dead`: id -> the open, locked lease file of a writer that is proven to be dead, on this machine. Leases of dead
+    holders that prove nothing have been removed.
     """
 
     alive: dict[str, int] = field(default_factory=dict)
     dead: dict[str, int] = field(default_factory=dict)
 
     def remove_dead(self, storage: Storage) -> None:
-        """Removes the leases of writers that are gone, when nothing of theirs is left."""
+        """Removes the leases of dead writers, after their files."""
         storage.delete(f"leases/{name}.json" for name in self.dead)
 
 
 @contextlib.contextmanager
 def found_leases(storage: Storage) -> Iterator[Leases]:
-    """The leases there are, for a sweep."""
+    """The leases that exist, for a sweep."""
     found = Leases()
     try:
         for listed in storage.list("leases"):
             name = listed.path.rsplit("/", 1)[-1].removesuffix(".json")
             data = storage.read(listed.path)
             if data is None:
-                continue  # just given back
+                continue  # just removed
             body = _body_of(data)
             if not storage.local:
                 if not _is_fresh(listed, body):
@@ -178,7 +179,7 @@ def found_leases(storage: Storage) -> Iterator[Leases]:
                     storage.delete([listed.path])
                     os.close(handle)
                 continue
-            found.alive[name] = int(body.get("entry", 0))  # without a word, perhaps being written: holds everything
+            found.alive[name] = int(body.get("entry", 0))  # an empty one, perhaps being written, protects all files
         yield found
     finally:
         for handle in found.dead.values():
@@ -186,7 +187,7 @@ def found_leases(storage: Storage) -> Iterator[Leases]:
 
 
 def dead_leases(storage: Storage) -> list[str]:
-    """The paths of leases whose holders are gone without giving them back; nothing is removed."""
+    """The paths of leases whose holders died without removing them; nothing is removed."""
     dead: list[str] = []
     for listed in storage.list("leases"):
         if not storage.local:
@@ -199,7 +200,7 @@ def dead_leases(storage: Storage) -> list[str]:
 
 
 def _body_of(data: bytes | None) -> dict[str, Any]:
-    """What a lease says; nothing if it is damaged or only being written."""
+    """The contents of a lease; empty if it is damaged or being written."""
     try:
         body = json.loads(data or b"")
     except ValueError:
@@ -208,13 +209,13 @@ def _body_of(data: bytes | None) -> dict[str, Any]:
 
 
 def _is_fresh(listed: Listed, body: dict[str, Any]) -> bool:
-    """Whether a lease in an object store was renewed lately; one that cannot be read, by when it was written."""
+    """Whether a lease in an object store was renewed lately; for one that cannot be read, written lately."""
     renewed = body.get("renewed")
     return bool(now() - (renewed if isinstance(renewed, float) else listed.modified) < EXPIRE_SECONDS)
 
 
 def _taken(storage: Storage, path: str) -> int | None:
-    """A local lease, locked: its holder is gone. None if it is held, or was just given back."""
+    """A local lease, locked here because its holder is dead; None if it is held, or was just removed."""
     full = storage.url(path)
     try:
         try:

@@ -1,9 +1,9 @@
 """The ledger: numbered entries, each created exclusively. The single atomic point of every commit.
 
-An entry is one line of JSON with its checksum. It carries its number and the hash of the entry before it, so that an
-entry that is missing, changed, moved or copied is found: it is never taken for the end of history. A commit carries an
+An entry is one line of JSON with its checksum. It carries its number and the hash of the entry before it, so that a
+missing, changed, moved or copied entry is detected and never mistaken for the end of history. A commit carries an
 epoch; housekeeping (files replaced by others with the same contents) carries none. Every hundredth entry is followed by
-a snapshot of the whole state, which is derived: a snapshot that does not fit the entries is not used.
+a snapshot of the whole state, which is derived: a snapshot that does not agree with the entries is not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with the first entry that is added to it. An entry that a snapshot follows holds
 SNAPSHOT_EVERY = 100
 
 LOOKS = 5
-"""So often an entry that must be there is looked for, `LOOK_SECONDS` apart: a network file system may tell late."""
+"""How often an entry that must exist is looked for, `LOOK_SECONDS` apart: a network file system may show it late."""
 
 LOOK_SECONDS = 0.05
 
@@ -48,32 +48,32 @@ class Ledger:
 
     @staticmethod
     def entry_path(number: int) -> str:
-        """Where entry `number` is."""
+        """The path of entry `number`."""
         return f"ledger/{number:012d}.json"
 
     @staticmethod
     def snapshot_path(number: int) -> str:
-        """Where the snapshot after entry `number` is."""
+        """The path of the snapshot after entry `number`."""
         return f"ledger/{number:012d}.snapshot.json"
 
     def create(self, settings: Settings, keep: float) -> None:
-        """Writes entry 1, which makes the database. If another process was faster, its entry stands."""
+        """Writes entry 1, which creates the database. If another process was faster, its entry counts."""
         body = {"kind": "create", "number": 1, "at": now(), "settings": settings.to_json(), "keep": keep, "before": ""}
         self.storage.create(self.entry_path(1), _pack(body), "entry")
 
     # reading -------------------------------------------------------------------------------------
 
     def load(self) -> State | None:
-        """The newest state, from the newest fitting snapshot and the entries after it; None if there is no ledger.
+        """The newest state, from the newest valid snapshot and the entries after it; None if there is no ledger.
 
-        Raises StorageError if an entry is missing, also one before the snapshot.
+        Raises StorageError if an entry is missing, even one before the snapshot.
         """
         entries, snapshots = self.numbers()
         if not entries and not snapshots:
             self._check_new()
             return None
         for number in missing(entries, snapshots):
-            if self._sought(number) is None:  # a listing may leave out what is added while it is made
+            if self._sought(number) is None:  # a listing may leave out entries added meanwhile
                 raise self.lost(number, max(entries | snapshots))
         fitting = (self._snapshot(number) for number in sorted(snapshots, reverse=True))
         state = next((state for state in fitting if state is not None), None)
@@ -92,7 +92,7 @@ class Ledger:
         return entries - {0}, snapshots - {0}
 
     def _check_new(self) -> None:
-        """Raises if a place without entries is not a new one."""
+        """Raises if there are data files although there are no entries."""
         if self.storage.children("relations"):
             raise StorageError(
                 f"the ledger of {self.storage.root} is empty, but there are data files: its entries are lost",
@@ -100,17 +100,17 @@ class Ledger:
             )
 
     def _snapshot(self, number: int) -> State | None:
-        """The state a snapshot holds; None if it is damaged or does not fit entry `number`."""
+        """The state in a snapshot; None if it is damaged or does not agree with entry `number`."""
         data = self.storage.read(self.snapshot_path(number))
         try:
             body = unpack(data or b"", self.snapshot_path(number))
         except StorageError as damaged:
             if damaged.message.startswith(NEWER):
                 raise
-            return None  # an older one and the entries give the same state
+            return None  # an older snapshot and the entries give the same state
         entry = self.entry(number)
         if entry is None or not fits(body, entry):
-            return None  # the chain decides which of the two is the wrong one
+            return None  # the chain shows which of the two is wrong
         return replace(State.from_json(body), link=entry["hash"], chained="before" in entry)
 
     def refresh(self, state: State) -> State:
@@ -133,19 +133,19 @@ class Ledger:
         return entry
 
     def _goes_on(self, state: State) -> bool:
-        """Whether there are entries after a state. Raises if even its own is gone."""
+        """Whether there are entries after a state. Raises if even its own entry is missing."""
         last = self._last(state.number)
         if last < state.number and self._sought(state.number) is None:
             raise self.lost(state.number, state.number)
         return last > state.number
 
     def _last(self, number: int) -> int:
-        """The number of the last entry or snapshot, if that is not before a number; else 0."""
+        """The number of the last entry or snapshot, if it is at least a given number; else 0."""
         name = self.storage.last("ledger", self.entry_path(number).rsplit("/", 1)[-1])
         return _number(name) if name else 0
 
     def _sought(self, number: int) -> dict[str, Any] | None:
-        """An entry that should be there; None if it is not, also at a second look."""
+        """An entry that should exist; None if it is still missing after several attempts."""
         for look in range(LOOKS):
             if look:
                 time.sleep(LOOK_SECONDS)
@@ -155,12 +155,12 @@ class Ledger:
         return None
 
     def entry(self, number: int) -> dict[str, Any] | None:
-        """One entry, with its own `hash`; None if it is not there."""
+        """One entry, with its own `hash`; None if it does not exist."""
         data = self.storage.read(self.entry_path(number))
         return None if data is None else {**unpack(data, self.entry_path(number)), "hash": _hash(data)}
 
     def entries(self, newest: int) -> Iterator[dict[str, Any]]:
-        """Entries from the newest back to the first, as they are chained."""
+        """Entries from the newest back to the first; checks the chain."""
         after: dict[str, Any] | None = None
         for number in range(newest, 0, -1):
             entry = self.entry(number)
@@ -175,7 +175,7 @@ class Ledger:
     # the chain -----------------------------------------------------------------------------------
 
     def check_chain(self, state: State, entry: dict[str, Any]) -> None:
-        """Raises unless an entry is the one that was written after a state."""
+        """Raises unless an entry was written directly after a state."""
         number = state.number + 1
         _check_number(entry, number, self.entry_path(number))
         before = entry.get("before")
@@ -201,7 +201,7 @@ class Ledger:
     # writing -------------------------------------------------------------------------------------
 
     def append(self, state: State, entry: dict[str, Any]) -> State | None:
-        """Appends an entry after `state` and gives the new state; None if another writer took the number."""
+        """Appends an entry after `state` and returns the new state; None if another writer took the number."""
         number = state.number + 1
         if self._goes_on(state):
             if self._sought(number) is None:
@@ -212,35 +212,35 @@ class Ledger:
             body["state"] = _digest(state.apply({**json.loads(json.dumps(body)), "hash": ""}).to_json())
         data = _pack(body)
         if not self.storage.create(self.entry_path(number), data, "entry"):
-            # A store that answers too late lets its client ask again, and the second time the entry is there: ours.
+            # If a store answers too late, its client asks again and then finds the entry: our own.
             there = self.entry(number)
             if there is None or there.get("id") != body["id"]:
                 return None
         after = state.apply({**json.loads(json.dumps(body)), "hash": _hash(data)})
         if number % SNAPSHOT_EVERY == 0:
-            # The entry stands, so the commit has happened; a snapshot is derived and the next one will do as well.
+            # The entry exists, so the commit has happened; a snapshot is derived, and the next one will do as well.
             with contextlib.suppress(StorageError):
                 self.storage.write(self.snapshot_path(number), _pack(after.to_json()), "snapshot")
         return after
 
 
 def missing(entries: Iterable[int], snapshots: Iterable[int]) -> list[int]:
-    """The numbers before the last one, of an entry or a snapshot, without an entry."""
+    """The numbers without an entry, up to the last entry or snapshot."""
     there = set(entries)
     return [number for number in range(1, max((*there, *snapshots), default=0) + 1) if number not in there]
 
 
 def fits(snapshot: dict[str, Any], entry: dict[str, Any]) -> bool:
-    """Whether a snapshot is that of the state after an entry; of an older version, only whether it can be."""
+    """Whether a snapshot is that of the state after an entry; for an old format, whether it can be."""
     if snapshot["number"] != entry["number"] or snapshot.get("link", entry["hash"]) != entry["hash"]:
         return False
     return "state" not in entry or entry["state"] == _digest(snapshot)
 
 
 def _digest(state: dict[str, Any]) -> str:
-    """The hash of a state as a snapshot tells it, without what names its entry."""
-    told = {name: value for name, value in state.items() if name not in ("link", "format")}
-    return _hash(json.dumps(told, sort_keys=True).encode())
+    """The hash of a state in a snapshot, without the fields that depend on its entry."""
+    body = {name: value for name, value in state.items() if name not in ("link", "format")}
+    return _hash(json.dumps(body, sort_keys=True).encode())
 
 
 def _number(name: str) -> int:
@@ -268,7 +268,7 @@ def _pack(body: dict[str, Any]) -> bytes:
 
 
 def unpack(data: bytes, path: str) -> dict[str, Any]:
-    """What an entry or a snapshot says. Raises StorageError if it is damaged, or of a newer version."""
+    """The contents of an entry or a snapshot. Raises StorageError if it is damaged, or of a newer version."""
     text, _, check = data.rstrip(b"\n").rpartition(b"\n")
     if not text or check != f"{zlib.crc32(text):08x}".encode():
         raise StorageError(

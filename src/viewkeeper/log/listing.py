@@ -1,4 +1,4 @@
-"""What is in a database, as rows to list: relations and commits."""
+"""Listings of a database, as rows: relations, functions and commits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def show_views(state: State) -> pa.Table:
 
 
 def show_functions(state: State, here: Mapping[str, str]) -> pa.Table:
-    """The rows of SHOW FUNCTIONS: what the database knows by its place, and what this process alone has (`here`)."""
+    """The rows of SHOW FUNCTIONS: functions declared in the database, and those of this process alone (`here`)."""
     names = sorted({*state.functions, *here})
     known = [state.functions.get(name) for name in names]
     return pa.table(
@@ -130,25 +130,25 @@ def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict
 
 
 def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[str]) -> dict[str, Any]:
-    told = [f"created {body['name']}" for body in entry.get("created", ()) if body["id"] not in hidden]
-    told += [f"redefined {names.get(key, key)}" for key in entry.get("defined", ()) if key not in hidden]
-    told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ()) if key not in hidden]
-    told += [
+    changes = [f"created {body['name']}" for body in entry.get("created", ()) if body["id"] not in hidden]
+    changes += [f"redefined {names.get(key, key)}" for key in entry.get("defined", ()) if key not in hidden]
+    changes += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ()) if key not in hidden]
+    changes += [
         f"dropped the function {key}" if body is None else f"declared the function {body['name']}"
         for key, body in entry.get("functions", {}).items()
     ]
-    told += [f"refreshed {names.get(key, key)}" for key in entry.get("refreshed", ()) if key not in hidden]
-    told += [f"suspended {names.get(key, key)}" for key in entry.get("suspended", ()) if key not in hidden]
+    changes += [f"refreshed {names.get(key, key)}" for key in entry.get("refreshed", ()) if key not in hidden]
+    changes += [f"suspended {names.get(key, key)}" for key in entry.get("suspended", ()) if key not in hidden]
     for key, files in entry.get("files", {}).items():
         if key not in hidden:
             rows = sum(file["rows"] for file in files)
-            way = entry.get("decisions", {}).get(key)
-            how = f" ({way[0]}: {way[1]})" if way else ""
-            told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed{how}")
+            decision = entry.get("decisions", {}).get(key)
+            how = f" ({decision[0]}: {decision[1]})" if decision else ""
+            changes.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed{how}")
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),
-        "changes": "; ".join(told),
+        "changes": "; ".join(changes),
     }
 
 

@@ -1,4 +1,4 @@
-"""Bytes in an object store, through obstore, whose conditional put gives the exclusive create."""
+"""Storage in an object store, through obstore, whose conditional put is the exclusive create."""
 
 from __future__ import annotations
 

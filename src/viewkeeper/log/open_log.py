@@ -23,7 +23,7 @@ _warned: set[str] = set()
 
 
 class Held:
-    """Something that reads a state's files: they stay as long as it lives."""
+    """A reference to a state: its files are not vacuumed as long as this object lives."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -50,7 +50,7 @@ class OpenLog:
             return self.state
 
     def hold(self) -> Held:
-        """The newest state, whose files stay until what is given here is let go."""
+        """The newest state; its files are not vacuumed as long as the returned object lives."""
         with self._guard:
             held = Held(self.refresh())
             self._in_use.add(held)
@@ -61,22 +61,22 @@ class OpenLog:
         return min([self.state.number, *numbers])
 
     def oldest_in_use(self) -> int:
-        """The number of the oldest state that something here may still read."""
+        """The number of the oldest state that this process may still read."""
         with self._guard:
             return self._oldest_in_use()
 
-    def tell_lease(self) -> None:
-        """Writes at once which states are still in use here."""
+    def write_lease(self) -> None:
+        """Writes to the lease at once which states are still in use here."""
         with self._guard:
             self.lease.advance(self._oldest_in_use(), at_once=True)
 
     def use(self, user: Any) -> None:
-        """Remembers that an object with a `state` may still read that state's files."""
+        """Records that an object with a `state` may still read that state's files."""
         with self._guard:
             self._in_use.add(user)
 
     def check_writable(self) -> None:
-        """Raises unless this handle may write: without a lease its files could be swept before they are named."""
+        """Raises unless this handle may write: without a lease its files could be swept before an entry names them."""
         if self.lease.refused:
             raise StorageError(
                 f"the database is open for reading only: {self.lease.refused} ({self.storage.root})",
@@ -84,7 +84,7 @@ class OpenLog:
             )
 
     def leave(self, paths: Iterable[str]) -> None:
-        """Removes the files of an entry that failed, unless it is there after all, or may still come."""
+        """Removes the files of a failed commit, unless its entry exists after all, or may still appear."""
         left = set(paths)
         self.lease.leaves_files = True  # until it is known, also if the ledger cannot be read
         if self.storage.local and not left & self.refresh().named_files():
@@ -93,7 +93,7 @@ class OpenLog:
     def is_revoked(self, state: State, files: Iterable[DataFile]) -> bool:
         """Whether one of these files may have been swept before a ledger entry named it.
 
-        Asked of the files, not of this handle: they may have been written under a lease that was renewed since.
+        This depends on the files, not on this handle: they may have been written under an earlier lease of it.
         """
         with self._guard:
             if self.lease.id in state.revoked:
@@ -102,12 +102,12 @@ class OpenLog:
         return any(lease_of(file.path) in state.revoked for file in files)
 
     def close(self) -> None:
-        """Gives the lease back."""
+        """Closes the lease."""
         self.lease.close()
 
 
 def _warn_without_lease(root: str, why: str) -> None:
-    """Says once that nothing holds the files that are read."""
+    """Warns once per database that nothing protects the files being read."""
     if root in _warned:
         return
     _warned.add(root)
@@ -119,7 +119,7 @@ def _warn_without_lease(root: str, why: str) -> None:
 
 
 def find_state(storage: Storage) -> State | None:
-    """The state of the database at a place; None if there is none yet."""
+    """The state of the database in a storage; None if there is none yet."""
     if storage.local and os.path.exists(storage.root):
         _check_directory(storage.root)
     return Ledger(storage).load()
@@ -140,7 +140,7 @@ def _check_directory(root: str) -> None:
 
 
 def create_database(storage: Storage, settings: Settings, keep: float) -> State:
-    """Makes a new database, or opens the one that another process just made."""
+    """Creates a new database, or opens the one that another process just created."""
     if isinstance(storage, LocalStorage):
         try:
             storage.make_directory(storage.url("ledger"))

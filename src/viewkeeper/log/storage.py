@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK_SECONDS = 5.0
-"""How long a writer queues on the advisory lock before it goes on without."""
+"""How long a writer waits for the advisory lock before it continues without."""
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the operating system says when there is no room for a file."""
+"""The errors of the operating system for a full disk, quota or file."""
 
 REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
-"""What it says where nothing may be written."""
+"""Its errors where nothing may be written."""
 
 Stamp = tuple[int, str]
 """Size and version of a file: another version may have other bytes."""
@@ -51,7 +51,7 @@ class Listed:
 
 
 class Storage(Protocol):
-    """What the ledger and the batches need of a place."""
+    """The protocol of storage for the ledger and the batches."""
 
     root: str
     local: bool
@@ -63,10 +63,10 @@ class Storage(Protocol):
         """The bytes at a path, as a file that is read piece by piece."""
 
     def create(self, path: str, data: bytes, mark: str) -> bool:
-        """Creates a path exclusively and durably; False if it exists. `mark` names its fault points."""
+        """Creates a path exclusively and durably; False if it exists. `mark` names its failpoints."""
 
     def write(self, path: str, data: bytes, mark: str) -> None:
-        """Writes a path durably: afterwards either all of it is there or nothing."""
+        """Writes a path durably and atomically: all of it or nothing."""
 
     def sync(self, paths: Iterable[str]) -> None:
         """Makes files that the engine wrote durable."""
@@ -80,14 +80,14 @@ class Storage(Protocol):
     def last(self, directory: str, name: str) -> str:
         """The last name in a directory if it sorts at or after a given one, else the empty string.
 
-        Names that begin with a dot are left out. Changes of the last moment may not be seen.
+        Names that begin with a dot are left out. Very recent changes may be missing.
         """
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
-        """Size and version of those of some files that are there."""
+        """Size and version of some files; those that do not exist are left out."""
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Removes files; those already gone do not matter."""
+        """Removes files; missing ones are ignored."""
 
     def remove(self, prefix: str) -> None:
         """Removes everything below a prefix that nobody else writes to."""
@@ -120,7 +120,7 @@ def is_full(problem: StorageError) -> bool:
 
 
 def explain(problem: OSError, doing: str) -> StorageError:
-    """An operating-system error as ours."""
+    """An error of the operating system as a StorageError, with a hint."""
     hints = {
         errno.ENOSPC: "free some space, or run `viewkeeper vacuum`; nothing was changed",
         errno.EDQUOT: "free some space, or run `viewkeeper vacuum`; nothing was changed",
@@ -172,7 +172,7 @@ class LocalStorage:
         return made
 
     def _create_once(self, path: str, target: str, data: bytes, mark: str) -> bool | None:
-        """Tries to create a file; None if a sweep took the bytes beside it for left behind before they got the name."""
+        """Tries to create a file; None if a sweep removed the temporary file before it was linked."""
         temporary = self._write_beside(target, data, mark)
         try:
             os.link(temporary, target)
@@ -207,7 +207,7 @@ class LocalStorage:
                 self._sync_directory(os.path.dirname(target))
                 break
             except FileNotFoundError:
-                continue  # a sweep took the bytes for left behind before they got their name
+                continue  # a sweep removed the temporary file before it was renamed
             except OSError as problem:
                 raise explain(problem, f"writing {path}") from problem
         point(f"{mark}-synced")
@@ -235,7 +235,7 @@ class LocalStorage:
         return temporary
 
     def make_directory(self, directory: str) -> None:
-        """Makes a directory, and those above it that are missing, durably."""
+        """Creates a directory, and missing ones above it, durably."""
         if os.path.isdir(directory):
             return
         above = os.path.dirname(directory)
@@ -316,7 +316,7 @@ class LocalStorage:
         try:
             changed = os.stat(self._full(directory)).st_mtime_ns
             known, newest = self._lasts.get(directory, (0, ""))
-            if changed != known:  # listing takes longer the more there is, so only when something has changed
+            if changed != known:  # listing a large directory is slow, so only after a change
                 newest = max((name for name in os.listdir(self._full(directory)) if name[0] != "."), default="")
                 self._lasts[directory] = (changed, newest)
         except FileNotFoundError:
@@ -326,7 +326,7 @@ class LocalStorage:
         return newest if newest >= name else ""
 
     def _note_created(self, directory: str, name: str) -> None:
-        """What this process adds to a directory is no reason to list it again."""
+        """Updates the last name of a directory, so that our own new file is no reason to list it again."""
         if directory in self._lasts:
             with contextlib.suppress(FileNotFoundError):
                 changed = os.stat(self._full(directory)).st_mtime_ns
@@ -358,14 +358,14 @@ class LocalStorage:
             try:
                 held.enter_context(self._lock_file(name).acquire(timeout=LOCK_SECONDS))
             except Timeout:
-                pass  # goes on without: a stopped process must not stop the others
+                pass  # continues without: a stopped process must not stop the others
             except OSError as problem:
-                if problem.errno not in FULL:  # a vacuum must do without room for the lock
+                if problem.errno not in FULL:  # a vacuum must work on a full disk too
                     raise explain(problem, "taking the write lock") from problem
             yield
 
     def _lock_file(self, name: str) -> BaseFileLock:
-        """The lock of a name, one for all threads; the thread that holds it can take it again."""
+        """The lock of a name, one for all threads; reentrant."""
         from filelock import FileLock  # here, because reading needs no lock and starts faster without the library
 
         if name not in self._locks:
@@ -375,5 +375,5 @@ class LocalStorage:
 
 
 def now() -> float:
-    """Seconds since 1970, in one place."""
+    """Seconds since 1970."""
     return time.time()

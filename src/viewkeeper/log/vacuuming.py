@@ -1,9 +1,9 @@
-"""Vacuum: removes files that no kept epoch, no reader at work and no live writer needs.
+"""Vacuum: removes files that no kept epoch, no live reader and no live writer needs.
 
-First goes what needs no word in the ledger, so that a full disk can be freed: scratch files, files that compaction
-replaced, and what writers left behind that are proven to be gone. Then the ledger is told, and the rest goes. That is
-safe by the ledger: a writer whose unnamed files are to go is revoked there first. If its entry came before, the files
-are named and stay; if it comes after, it sees that it is revoked and does not commit.
+First it removes what needs no ledger entry, so that a full disk can be freed: scratch files, files that compaction
+replaced, and files left behind by writers that are proven to be dead. Then it writes an entry and removes the rest. The
+entry makes that safe: it revokes a writer before its unnamed files are removed. If the writer's own entry came before,
+its files are named and stay; if it comes after, the writer sees that it is revoked and does not commit.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Vacuumed:
 
 
 def vacuum(log: OpenLog, grace: float) -> Vacuumed:
-    """Sweeps files that nobody at work may need: unnamed or replaced for longer than `grace` seconds.
+    """Sweeps files that no live process may need: unnamed or replaced for longer than `grace` seconds.
 
-    What a writer left behind that is proven to be gone is swept without grace.
+    Files left behind by a writer that is proven to be dead are swept without grace.
     """
     storage = log.storage
     with storage.lock(LOCK):
         log.refresh()
-        log.tell_lease()
-        beside = [item.path for item in storage.list("ledger") if item.path.endswith(".tmp")]
+        log.write_lease()
+        temporary = [item.path for item in storage.list("ledger") if item.path.endswith(".tmp")]
         scratch = storage.children("scratch")
         listed = {item.path: item for item in storage.list("relations")}
         with found_leases(storage) as leases:
@@ -48,7 +48,7 @@ def vacuum(log: OpenLog, grace: float) -> Vacuumed:
             for name in scratch:
                 if name not in leases.alive:
                     storage.remove(f"scratch/{name}")
-            storage.delete(beside)  # a writer that still wants to give one its name finds it gone and writes it again
+            storage.delete(temporary)  # a writer that still wants to link one finds it missing and writes it again
             replaced = _replaced(log, leases, grace)
             named = state.named_files()
             left = [path for path in listed if path not in named and lease_of(path) in leases.dead]
@@ -56,12 +56,12 @@ def vacuum(log: OpenLog, grace: float) -> Vacuumed:
             leases.remove_dead(storage)
         unnamed = {path: item for path, item in listed.items() if path not in named and path not in set(left)}
         try:
-            forgotten, swept = _tell_and_sweep(log, replaced, unnamed, grace)
+            forgotten, swept = _enter_and_sweep(log, replaced, unnamed, grace)
         except StorageError as problem:
             if not is_full(problem):
                 raise
             print(
-                "viewkeeper: there is still no room to tell the ledger what was deleted; "
+                "viewkeeper: there is still no room to record in the ledger what was deleted; "
                 "run vacuum again when there is some",
                 file=sys.stderr,
             )
@@ -81,15 +81,15 @@ def _delete(storage: Storage, paths: list[str], mark: str) -> None:
     storage.delete(paths[half:])
 
 
-def _tell_and_sweep(
-    log: OpenLog, gone: Collection[str], unnamed: Mapping[str, Listed], grace: float
+def _enter_and_sweep(
+    log: OpenLog, deleted: Collection[str], unnamed: Mapping[str, Listed], grace: float
 ) -> tuple[list[str], list[str]]:
-    """Enters in the ledger what is gone and whose files are to go, and deletes those.
+    """Records in the ledger which files were deleted and which writers are revoked, and deletes their files.
 
-    Gives the names of relations that were forgotten, and the files deleted here.
+    Returns the names of forgotten relations, and the files deleted here.
     """
     forgotten = _forget_dropped(log)
-    log.tell_lease()
+    log.write_lease()
     with found_leases(log.storage) as leases:
         log.refresh()
         replaced = _replaced(log, leases, grace)
@@ -98,7 +98,7 @@ def _tell_and_sweep(
             for path, item in unnamed.items()
             if now() - item.modified >= grace and lease_of(path) not in leases.alive
         }
-    state = _enter(log, sorted(set(orphans.values()) - log.state.revoked), sorted({*gone, *replaced}))
+    state = _enter(log, sorted(set(orphans.values()) - log.state.revoked), sorted({*deleted, *replaced}))
     point("vacuum-revoked")
     named = state.named_files()
     doomed = [path for path in {*replaced, *orphans} if path not in named]
@@ -107,24 +107,24 @@ def _tell_and_sweep(
 
 
 def _replaced(log: OpenLog, leases: Leases, grace: float) -> list[str]:
-    """Files that compaction replaced, long enough ago and before what every reader at work reads."""
+    """Files that compaction replaced longer than `grace` ago and that no live reader may read."""
     oldest_reader = min([log.oldest_in_use(), *leases.alive.values()])
     return [path for path, number, at in log.state.removed if number <= oldest_reader and now() - at >= grace]
 
 
 def _forget_dropped(log: OpenLog) -> list[str]:
-    """Takes relations out of the state that were dropped before the promised history begins."""
+    """Removes relations from the state that were dropped before the promised history begins; returns their names."""
     while True:
         state = log.refresh()
         horizon = state.horizon(now())
-        gone = [r for r in state.relations.values() if r.dropped is not None and r.dropped <= horizon]
-        if not gone:
+        dropped = [r for r in state.relations.values() if r.dropped is not None and r.dropped <= horizon]
+        if not dropped:
             return []
-        body = {"kind": "maintenance", "forgotten": [relation.id for relation in gone], "oldest": horizon}
+        body = {"kind": "maintenance", "forgotten": [relation.id for relation in dropped], "oldest": horizon}
         after = log.ledger.append(state, body)
         if after is not None:
             log.state = after
-            return [relation.name for relation in gone]
+            return [relation.name for relation in dropped]
 
 
 def _enter(log: OpenLog, revoked: list[str], swept: list[str]) -> State:

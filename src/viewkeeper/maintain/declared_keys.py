@@ -1,4 +1,4 @@
-"""Keys and foreign keys of stored relations, as an analysis asks for them."""
+"""Keys and foreign keys of stored relations, in the form that analyses use."""
 
 from __future__ import annotations
 

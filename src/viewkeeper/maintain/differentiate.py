@@ -21,16 +21,16 @@ from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
 
 ALWAYS_CHECKED = False
-"""Whether the deletions of every change are looked up in the stored view, also where they are sure to be there."""
+"""Whether deleted rows are looked up in the stored view even where analysis shows that they exist."""
 
 _safe: weakref.WeakKeyDictionary[Definition, frozenset[str]] = weakref.WeakKeyDictionary()
 
 
 def _is_surely_minimal(task: Task) -> bool:
-    """Whether what a change deletes is sure to be there, once: all that changed is safe, and no row is there twice.
+    """Whether every row that a change deletes is sure to exist, once: all changed inputs are safe references.
 
-    Ceri and Widom's Theorems 5.5 to 5.7: a row of the view needs one row of a safe reference, so what goes with it was
-    there, and what comes with it was not.
+    Ceri and Widom's Theorems 5.5 to 5.7: a row of the view depends on one row of a safe reference. So it exists before
+    that row is deleted, and does not exist before that row is inserted.
     """
     tx, relation = task.tx, task.relation
     definition = relation.definition
@@ -42,12 +42,12 @@ def _is_surely_minimal(task: Task) -> bool:
 
 
 class Differentiate:
-    """Views over stored relations without state of their own; also views that store nothing."""
+    """Views without auxiliary state of their own, stored or virtual."""
 
     name = "differentiate"
 
-    def bring_up(self, task: Task, choice: Choice) -> Choice:
-        """Lowers δ of the whole expression and joins it to the transaction."""
+    def maintain(self, task: Task, choice: Choice) -> Choice:
+        """Lowers δ of the whole expression and adds it to the transaction."""
         change = task.change()
         lowered = task.lowering.lower(change) if change is not None else None
         if lowered is None or lowered.empty:

@@ -1,4 +1,4 @@
-"""A recursion that was given up, told in the words it was written in: SQL's or Datalog's."""
+"""Errors for a recursion that does not end, in the words of the language it was written in: SQL or Datalog."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from viewkeeper.recursion.endless import growth_of
 
 
 @contextlib.contextmanager
-def telling(node: n.Fixpoint) -> Iterator[None]:
-    """Turns a recursion that is given up inside into an error of ours."""
+def explained(node: n.Fixpoint) -> Iterator[None]:
+    """Turns Endless, raised inside, into an error for the user."""
     try:
         yield
     except Endless as problem:
@@ -21,12 +21,12 @@ def telling(node: n.Fixpoint) -> Iterator[None]:
 
 
 def is_sql(node: n.Fixpoint) -> bool:
-    """Whether a recursion was written as WITH RECURSIVE; rules of Datalog have their head's columns in brackets."""
+    """Whether a recursion was written as WITH RECURSIVE. The head of a Datalog rule has columns in parentheses."""
     return any(rule.text.startswith(f"{rule.head} :- ") for rule in node.rules)
 
 
 def remark_on(node: n.Fixpoint) -> str | None:
-    """What is to be known of a recursion before it meets rows that lead back to themselves."""
+    """A warning about a recursion that does not end over rows that lead back to themselves; None if it always ends."""
     growth = growth_of(node.predicates, node.rules, bag=node.bag)
     if not growth.may_be_endless or not growth.is_free:
         return None

@@ -1,4 +1,4 @@
-"""Views that cannot be maintained: the error says which, keeps the complaint, and offers what can be typed."""
+"""Errors for views that cannot be maintained: they name the view, repeat the problem, and hint at a statement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _owners(everything: Iterable[Relation], relation: Derived) -> list[Derived]:
 
 
 def complaint_of(problem: BaseException) -> str:
-    """What an error says, in one line; one that was not raised on purpose, with its class."""
+    """The message of an error, in one line; with its class if it is not one of ours."""
     if isinstance(problem, ViewkeeperError):
         return problem.message
     lines = str(problem).strip().splitlines()
@@ -32,7 +32,7 @@ def complaint_of(problem: BaseException) -> str:
 
 
 def maintenance_failure(tx: Situation, relation: Derived, problem: Exception) -> ViewkeeperError:
-    """The error of a commit that failed in one view. It is of the problem's class; nothing was committed."""
+    """The error of a commit that failed in one view. It has the problem's class; nothing was committed."""
     failure = _failure(tx, relation, problem)
     failure.view = known_as(tx.alive(), relation)
     return failure
@@ -44,7 +44,7 @@ def _failure(tx: Situation, relation: Derived, problem: Exception) -> Viewkeeper
     place = problem.place if isinstance(problem, ViewkeeperError) else None
     owners = _owners(tx.alive(), relation)
     names = ", ".join(owner.name for owner in owners)
-    if relation.id in tx.unfilled or relation.id in tx.redefined:
+    if relation.id in tx.to_load or relation.id in tx.redefined:
         said = problem.detail if isinstance(problem, ViewkeeperError) else None
         return kind(complaint_of(problem), detail=said or f"while computing {names}", hint=hint, place=place)
     detail = "; ".join(filter(None, [complaint_of(problem), _detail(problem)]))
@@ -62,14 +62,14 @@ def _detail(problem: BaseException) -> str | None:
 
 
 def _is_late(owners: list[Derived]) -> bool:
-    """Whether views with a lag may have been refreshed by a commit, and not because someone asked."""
+    """Whether a commit may have refreshed the views because of their lag, not because of REFRESH."""
     return all(owner.definition.lag is not None and not owner.definition.suspended for owner in owners)
 
 
 def _way_out(owners: list[Derived]) -> str:
-    """What lets the tables change without the views: statements that can be typed."""
-    kept = [owner for owner in owners if not isinstance(owner, VirtualView)]
-    stored = [f"ALTER MATERIALIZED VIEW {spelled(owner.name)} SUSPEND;" for owner in kept]
+    """Statements after which the tables can change without the views."""
+    materialized = [owner for owner in owners if not isinstance(owner, VirtualView)]
+    stored = [f"ALTER MATERIALIZED VIEW {spelled(owner.name)} SUSPEND;" for owner in materialized]
     virtual = [
         f"ALTER VIEW {spelled(owner.name)} WITH (auxiliary = false) AS {owner.definition.sql};"
         for owner in owners

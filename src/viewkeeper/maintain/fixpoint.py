@@ -1,4 +1,4 @@
-"""Fixpoint: recursive relations, kept by the package `recursion`.
+"""Fixpoint: recursive relations, maintained by the package `recursion`.
 
 ∇P, then ΔP, round by round        sets: deletions by EPF or DRed, insertions semi-naively
 Δ(i+1) = step@new[Δi]              bags (UNION ALL): signed, step by step
@@ -25,8 +25,8 @@ class Fixpoint:
 
     name = "fixpoint"
 
-    def bring_up(self, task: Task, choice: Choice) -> Choice:
-        """Follows the change as far as it leads; gives up and recomputes where that costs more."""
+    def maintain(self, task: Task, choice: Choice) -> Choice:
+        """Propagates the change round by round; recomputes once that has cost more than a full refresh."""
         tx, relation, reader, node = task.tx, task.relation, task.reader, task.node
         if not isinstance(node, n.Fixpoint):
             raise InternalError(f"{relation.name} is not a recursion")
@@ -51,12 +51,12 @@ class Fixpoint:
         return replace(choice, note=f"{how.name}: {net.trace}")
 
     def computed(self, relation: Derived, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
-        """The change as it would be derived if the recursion were not stored: what it reads is an upper bound."""
+        """δ as if the recursion were not stored: its reads are an upper bound."""
         change = differentiate(node, {key})
         return () if change is None else (change,)
 
     def formula(self, node: n.Fixpoint, key: str) -> tuple[str, list[str]]:
-        """The rounds, and the rules that a change of one input enters."""
+        """The rounds, and the Datalog rules whose bodies read the changed input."""
         entered = []
         for rule in node.rules:
             for literal in rule.body:

@@ -1,12 +1,12 @@
-"""Fold: group-bys with stored state, count, sum, min and max from the change alone (Griffin and Libkin, section 5).
+"""Fold: group-bys with stored state; count, sum, min and max from the change alone (Griffin and Libkin, section 5).
 
     γ@new ⋉ K = (γ@old ⋉ K) ⊕ Σ(δS)        K = the groups of δS
 
 Σ(δS) is a GROUP BY of the changed rows by group and weight, on the engine unless the rows are on the driver already. ⊕
-is one more GROUP BY, of those sums and the stored groups, on the driver: counts and sums add up, each as often as its
-weight says. Every group keeps the count of its rows and of the values that are not NULL, so that 5 - 5 is NULL and not
-0 when no value is left. An extremum is the better of the stored and the inserted ones, unless the stored one was
-deleted and no inserted value reaches it: only then that group is read again.
+is one more GROUP BY, of those sums and the stored groups, on the driver: counts and sums are multiplied by weights and
+added. Every group stores the count of its rows and of the values that are not NULL, so that 5 - 5 is NULL and not 0
+when no value is left. An extremum is the better of the stored and the inserted one, unless the stored one was deleted
+and no inserted value reaches it: only then that group is read again.
 
 Where an aggregate has no such state, or too many groups are touched, the touched groups are computed again:
 
@@ -46,14 +46,14 @@ EXTREMA = ("min", "max")
 
 @dataclass(frozen=True)
 class Folded:
-    """The change of a stored group-by, and how many groups had to be read again. No table: too many groups."""
+    """The change of a stored group-by, and how many groups had to be read again; no table if groups are too many."""
 
     table: pa.Table | None
     reread: int = 0
 
 
 def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, change: n.Node) -> Folded | None:
-    """The change of `node`, whose contents are `stored`, when its input changes by `change`; None if by nothing.
+    """The change of `node`, whose contents are `stored`, when its input changes by `change`; None if that is empty.
 
     `source` is the input after the change, for groups that have to be read again.
     """
@@ -82,8 +82,10 @@ def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, 
 
 
 class _Layout:
-    """The columns of a touched group: its key, and for each aggregate its new value; for an extremum also the stored,
-    the inserted and the deleted one by themselves."""
+    """The columns of a touched group: its key and the new value of each aggregate.
+
+    For an extremum also the stored, the best inserted and the best deleted value, one column each.
+    """
 
     def __init__(self, node: n.Aggregate) -> None:
         numbers = Numbers(50_000_000)
@@ -104,7 +106,7 @@ class _Layout:
 
 
 def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lowered) -> pa.Table | None:
-    """The aggregates of the changed rows of each group and weight; None if they are too many."""
+    """The aggregates of the changed rows, by group and weight, from the engine; None if groups are too many."""
     sums = [parsed(_sum_text(call)).alias(new.label) for call, new in zip(node.calls, layout.new, strict=True)]
     frame = below.frame.groupBy(*[group.label for group in node.groups], WEIGHT).agg(*sums)
     found = lowering.engine.collect_small(frame)
@@ -132,7 +134,7 @@ def _kind(call: n.Call) -> Type:
 
 
 def _gains_of(node: n.Aggregate, layout: _Layout, rows: pa.Table) -> pa.Table:
-    """The same from rows on the driver: each is a sum of its own."""
+    """The same for rows on the driver, not grouped: each row counts as a sum of its own."""
     columns = [rows.column(group.label) for group in node.groups]
     columns.append(rows.column(WEIGHT))
     for call in node.calls:
@@ -153,11 +155,11 @@ def _merged(node: n.Aggregate, layout: _Layout, before: pa.Table, gains: pa.Tabl
     """(γ@old ⋉ K) ⊕ Σ(δS): the touched groups with their new values."""
     weights = gains.column(WEIGHT)
     held: dict[str, Any] = {}
-    came: dict[str, Any] = {}
-    totals: dict[str, tuple[str, str]] = {}  # output: the column it is made of, and how
+    gained: dict[str, Any] = {}
+    totals: dict[str, tuple[str, str]] = {}  # output: its column and its aggregate function
     for group, out in zip(node.groups, layout.groups, strict=True):
         held[out.label] = before.column(group.label)
-        came[out.label] = canonical_array(gains.column(out.label), out.type)
+        gained[out.label] = canonical_array(gains.column(out.label), out.type)
     for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
         old, gain = before.column(call.output.label), gains.column(new.label)
         if index in layout.extrema:
@@ -166,45 +168,45 @@ def _merged(node: n.Aggregate, layout: _Layout, before: pa.Table, gains: pa.Tabl
             none = pa.scalar(None, gain.type)
             plus = pc.greater(weights, 0)
             held |= {stored: old, inserted: pa.nulls(len(old), old.type), deleted: pa.nulls(len(old), old.type)}
-            came |= {stored: pa.nulls(len(gain), gain.type)}
-            came |= {inserted: pc.if_else(plus, gain, none), deleted: pc.if_else(plus, none, gain)}
+            gained |= {stored: pa.nulls(len(gain), gain.type)}
+            gained |= {inserted: pc.if_else(plus, gain, none), deleted: pc.if_else(plus, none, gain)}
             totals |= {name: (name, call.function) for name in (stored, inserted, deleted)}
         else:
             times, zero = weights, pa.scalar(0, pa.int64())
-            if call.function == "sum":  # in 76 digits, so that nothing that fits in 38 in the end is cut on the way
+            if call.function == "sum":  # in 76 digits: intermediate results of a sum that fits in 38 do not overflow
                 times, gain = times.cast(pa.decimal256(19, 0)), gain.cast(pa.decimal256(38, call.output.type.scale))
                 zero = zero.cast(gain.type)
-            came[new.label] = pc.multiply_checked(pc.coalesce(gain, zero), times)
-            held[new.label] = pc.coalesce(old.cast(gain.type), zero).cast(came[new.label].type)
+            gained[new.label] = pc.multiply_checked(pc.coalesce(gain, zero), times)
+            held[new.label] = pc.coalesce(old.cast(gain.type), zero).cast(gained[new.label].type)
             totals[new.label] = (new.label, "sum")
     held["_vk_touched"] = pa.array(np.zeros(before.num_rows, dtype=np.int64))
-    came["_vk_touched"] = pa.array(np.ones(gains.num_rows, dtype=np.int64))
-    both = pa.concat_tables([pa.table(came), pa.table(held)])
+    gained["_vk_touched"] = pa.array(np.ones(gains.num_rows, dtype=np.int64))
+    both = pa.concat_tables([pa.table(gained), pa.table(held)])
     total = _grouped(both, [out.label for out in layout.groups], {**totals, "_vk_touched": ("_vk_touched", "max")})
     return total.filter(pc.equal(total.column("_vk_touched"), 1))
 
 
 def _grouped(table: pa.Table, keys: list[str], totals: dict[str, tuple[str, str]]) -> pa.Table:
-    """GROUP BY on canonical values; nested ones, which Arrow cannot group by, are numbered first."""
+    """GROUP BY on canonical values. Arrow cannot group by nested ones, so these are numbered first."""
     by = keys
     if any(pa.types.is_nested(table.schema.field(key).type) for key in keys):
         numbers: dict[tuple[Any, ...], int] = {}
         ids = [numbers.setdefault(row, len(numbers)) for row in row_tuples(table.select(keys))]
         first: dict[int, int] = {}
-        for place, number in enumerate(ids):
-            first.setdefault(number, place)
+        for index, number in enumerate(ids):
+            first.setdefault(number, index)
         shown = take(table.select(keys), list(first.values()))
         table, by = table.append_column("_vk_id", pa.array(ids, pa.int64())), ["_vk_id"]
     grouped = table.combine_chunks().group_by(by, use_threads=False).aggregate(list(totals.values()))
     found = {name: grouped.column(f"{source}_{how}") for name, (source, how) in totals.items()}
     if by is keys:
         return pa.table({**{key: grouped.column(key) for key in keys}, **found})
-    place = pc.sort_indices(grouped.column("_vk_id"))
-    return pa.table({**{key: shown.column(key) for key in keys}, **{k: v.take(place) for k, v in found.items()}})
+    order = pc.sort_indices(grouped.column("_vk_id"))
+    return pa.table({**{key: shown.column(key) for key in keys}, **{k: v.take(order) for k, v in found.items()}})
 
 
 def _in_order(values: Any) -> Any:
-    """Values that Arrow compares, in the order of SQL: floats become integers, since NaN is the greatest of them."""
+    """Values that Arrow compares in the order of SQL. Floats become integers, because NaN is the greatest in SQL."""
     kind = values.type
     if pa.types.is_boolean(kind):
         return values.cast(pa.int8())
@@ -219,7 +221,7 @@ def _in_order(values: Any) -> Any:
 
 
 def _as_before(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """The way back from `_in_order`."""
+    """The inverse of `_in_order`."""
     if not pa.types.is_floating(kind):
         return values.cast(kind)
     ordered = values.fill_null(0).to_numpy()
@@ -232,7 +234,7 @@ def _as_before(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _count_of(node: n.Aggregate, argument: Attribute | None) -> int:
-    """Which aggregate counts the rows, or the values of a column that are not NULL."""
+    """The index of the aggregate that counts the rows, or the values of a column that are not NULL."""
     if argument is not None and not argument.nullable:
         argument = None
     return next(i for i, c in enumerate(node.calls) if c.function == "count" and c.argument == argument)
@@ -241,7 +243,7 @@ def _count_of(node: n.Aggregate, argument: Attribute | None) -> int:
 def _as_change(
     lowering: Lowering, node: n.Aggregate, layout: _Layout, table: pa.Table, before: pa.Table, source: n.Node
 ) -> Folded:
-    """The touched groups as a change: old rows out, new rows in; groups that lost an extremum are read again."""
+    """The touched groups as a change: old rows deleted, new ones inserted; after a lost extremum, read again."""
     touched = table.select([group.label for group in layout.groups])
     parts = [signed(rows_among(before, [group.label for group in node.groups], touched), -1)]
     rows = table.column(layout.new[_count_of(node, None)].label)
@@ -251,10 +253,10 @@ def _as_change(
     parts.append(signed(filter_rows(new, pc.and_not(there, lost).to_pylist()), 1))
     again = int(pc.sum(lost.cast(pa.int64()), min_count=0).as_py())
     if again:
-        gone = filter_rows(touched, lost.to_pylist())
+        keys = filter_rows(touched, lost.to_pylist())
         outputs = tuple(layout.groups)
-        frame = lowering.engine.arrow(gone, Schema(tuple(Column(a.label, a.type) for a in outputs)))
-        known = Lowered(frame, outputs, known=(gone,), narrow=True)
+        frame = lowering.engine.arrow(keys, Schema(tuple(Column(a.label, a.type) for a in outputs)))
+        known = Lowered(frame, outputs, known=(keys,), narrow=True)
         pairs = tuple(zip(node.groups, layout.groups, strict=True))
         fresh = lowering.lower(replace(node, input=n.Restrict(source, lowering.given(known), pairs)))
         parts.append(signed(lowering.reader.keep(fresh).known[0], 1))
@@ -264,16 +266,16 @@ def _as_change(
 def _extrema(
     node: n.Aggregate, layout: _Layout, table: pa.Table, rows: pa.ChunkedArray
 ) -> tuple[pa.ChunkedArray, dict[int, pa.ChunkedArray]]:
-    """For each group whether a stored extremum was deleted and no inserted value reaches it; and the best ones."""
+    """Per group: whether a stored extremum was deleted and no inserted value reaches it; and the new extrema."""
     none = pa.chunked_array([pa.array(np.zeros(table.num_rows, dtype=bool))])
     lost, best = none, {}
     for index, attributes in layout.extrema.items():
         stored, inserted, deleted = (table.column(a.label) for a in attributes)
         pick = pc.min_element_wise if node.calls[index].function == "min" else pc.max_element_wise
         value = pick(stored, inserted)
-        gone = pc.fill_null(pc.equal(stored, deleted), False)
+        was_deleted = pc.fill_null(pc.equal(stored, deleted), False)
         reached = pc.fill_null(pc.equal(inserted, value), False)
-        lost = pc.or_(lost, pc.and_(pc.and_not(gone, reached), pc.not_equal(rows, 0)))
+        lost = pc.or_(lost, pc.and_(pc.and_not(was_deleted, reached), pc.not_equal(rows, 0)))
         best[index] = _as_before(value, node.calls[index].output.type.arrow)
     return lost, best
 
@@ -302,7 +304,7 @@ class Fold:
 
     name = "fold"
 
-    def bring_up(self, task: Task, choice: Choice) -> Choice:
+    def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""
         node = task.node
         if not isinstance(node, n.Aggregate):
@@ -330,9 +332,9 @@ class Fold:
         return choice
 
     def computed(self, relation: Derived, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
-        """The touched groups as stored, and of the input where an aggregate has no state.
+        """The stored touched groups, and their input rows where an aggregate has no state.
 
-        Groups that lose an extremum are read again, which is not foreseen.
+        Groups that lose an extremum are read again, which planning does not foresee.
         """
         again = (n.at(node.input, n.NEW),) if any(call.text is not None for call in node.calls) else ()
         return picked_by(relation, node, node.groups, key, again)
@@ -352,7 +354,7 @@ class Fold:
 def picked_by(
     relation: Derived, node: n.Aggregate | n.Top, keys: tuple[Attribute, ...], key: str, more: tuple[n.Node, ...]
 ) -> tuple[n.Node, ...]:
-    """What is computed where δ of the input picks rows of the stored relation, and of more, by some of its columns."""
+    """The stored relation and more expressions, restricted to the rows that δ of the input selects by some columns."""
     change = differentiate(node.input, {key})
     if change is None:
         return ()

@@ -1,6 +1,6 @@
-"""Net changes of relations: joined to the transaction for stored ones, on the driver for those that store nothing.
+"""Net changes of relations: added to the transaction for stored ones, on the driver for virtual ones.
 
-What joins a transaction is strongly minimal: every row once, and no row is deleted that is not there.
+A change that is added to a transaction is strongly minimal: every row once, and no row is deleted that does not exist.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from viewkeeper.store.store import Store
 
 
 def join_change(tx: Situation, relation: Relation, change: Lowered, *, check: bool) -> None:
-    """Joins a change to the transaction; `check`: that what it deletes is there is looked up."""
+    """Adds a change to the transaction. `check`: looks up whether the rows it deletes exist."""
     if change.empty:
         return
     engine = tx.store.engine
@@ -68,22 +68,22 @@ def _join_frame(tx: Situation, relation: Relation, frame: Frame) -> None:
 
 
 def looked_up_by(relation: Relation) -> tuple[str, ...]:
-    """The columns by which rows that a change deletes are looked up in the stored relation: they have to be there."""
+    """The columns by which `check_minimal` looks up deleted rows in the stored relation."""
     kinds = {name: relation.schema.column(name).type for name in relation.schema.sort_columns}
     return tuple(name for name, kind in kinds.items() if not kind.is_nested and not kind.is_float)
 
 
 def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
-    """Raises unless every deleted row is there as often as it is deleted: a change is strongly minimal or wrong."""
-    gone = part_with_sign(net, -1)
-    if gone.num_rows == 0:
+    """Raises unless every deleted row exists at least as often as it is deleted."""
+    deleted = part_with_sign(net, -1)
+    if deleted.num_rows == 0:
         return
     schema = relation.schema
     names = list(looked_up_by(relation))
     source = Source(schema, relation.files_at(tx.state.epoch), tx.state.epoch)
     keys = None
     if names:
-        distinct = gone.select(names).group_by(names, use_threads=False).aggregate([])
+        distinct = deleted.select(names).group_by(names, use_threads=False).aggregate([])
         keys = Keys(distinct.select(names), schema.subset(names), tx.store.tuning)
     picked = pick(source, keys)
     if tx.store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
@@ -93,7 +93,7 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
         frame = consolidated(signed_frame(engine, tx.store.storage, picked), schema)
         stored = conform(engine.fetch(frame), schema, signed=True)
     held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
-    for row, count in zip(row_tuples(gone.drop_columns([WEIGHT])), gone[WEIGHT].to_pylist(), strict=True):
+    for row, count in zip(row_tuples(deleted.drop_columns([WEIGHT])), deleted[WEIGHT].to_pylist(), strict=True):
         if held.get(row, 0) < count:
             raise InternalError(
                 f"the change of {relation.name} deletes {row} {count} times, it is there {held.get(row, 0)} times",
@@ -102,7 +102,7 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
             )
 
 
-# for views that store nothing ---------------------------------------------------------------------------
+# virtual views ------------------------------------------------------------------------------------------
 
 
 def net_change(
@@ -118,7 +118,7 @@ def net_change(
 def net_difference(
     store: Store, relation: Relation, node: n.Node, before: n.Node | None, reader: StateReader
 ) -> pa.Table:
-    """What one query gives in the new state less what another gave in the old one."""
+    """The rows of one query in the new state less those of another in the old state."""
     after = n.at(node, n.NEW)
     none = n.Rows(node.outputs, ())
     difference = less(after, n.at(before, n.OLD) if before is not None else none)

@@ -1,4 +1,4 @@
-"""Work that several threads of a transaction need and one of them does."""
+"""Results that several threads of a transaction need and one of them computes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ T = TypeVar("T")
 
 
 class OnceEach:
-    """Makes something for a key when it is first asked for; all others get the same, or the same error."""
+    """Computes the value of a key when it is first asked for; everybody else gets the same value, or the same error."""
 
     def __init__(self) -> None:
-        self._coming: dict[Hashable, concurrent.futures.Future[Any]] = {}
+        self._futures: dict[Hashable, concurrent.futures.Future[Any]] = {}
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What there is for a key, made now if it is not there."""
+        """The value of a key, computed now if nobody has asked for it before."""
         with self._lock:
-            coming = self._coming.get(key)
-            mine = coming is None
-            if coming is None:
-                coming = self._coming[key] = concurrent.futures.Future()
+            future = self._futures.get(key)
+            mine = future is None
+            if future is None:
+                future = self._futures[key] = concurrent.futures.Future()
         if mine:
             try:
-                coming.set_result(make())
+                future.set_result(make())
             except BaseException as problem:
-                coming.set_exception(problem)
-        found: T = coming.result()
+                future.set_exception(problem)
+        found: T = future.result()
         return found

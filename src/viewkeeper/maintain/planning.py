@@ -1,7 +1,7 @@
-"""What following a change would read: the plan laid out without reading anything, and the choice made by its cost.
+"""Planning of incremental refreshes: what one would read, found without reading anything, and the choice by cost.
 
-A plan depends on a definition, on which input changes, and on how large the relations are, roughly; it is laid out once
-for each of these and kept in memory as long as the definition. The sizes are filled in when it is used.
+A plan depends on a definition, on which input changes, and roughly on the sizes of the relations. It is made once for
+each combination and cached as long as the definition lives. Exact sizes are filled in when it is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HEAVY = (n.Join, n.Outer, n.Exists, n.Distinct, n.Monus, n.Least, n.Aggregate, 
 
 
 class PlanReader:
-    """Stands in for stored relations while a plan is laid out: notes what would be read, and reads nothing."""
+    """A reader for planning: records what would be read, and reads nothing."""
 
     def __init__(self, engine: Engine, find: Find) -> None:
         self.engine = engine
@@ -44,7 +44,7 @@ class PlanReader:
         self.queries = 0
 
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
-        """Notes a read; gives a frame that is never run."""
+        """Records a read; returns a frame that is never run."""
         if scan.state == n.CHANGE:
             return self._pretend(scan.outputs, weighted=True)
         relation = self.find(scan.relation)
@@ -55,22 +55,22 @@ class PlanReader:
         return self._pretend(scan.outputs, known=known)
 
     def size(self, scan: n.Scan) -> int:
-        """How many signed rows are stored of a relation."""
+        """The number of signed rows stored of a relation."""
         return 0 if scan.state == n.CHANGE else rows_of(self.find(scan.relation))
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
-        """What was computed is on the driver, and so are its keys."""
+        """Records a query; the result counts as rows on the driver, with known keys."""
         self.queries += lowered.rows is None
         return self._pretend(lowered.outputs, weighted=lowered.weighted)
 
     def fixpoint(self, node: n.Fixpoint, binding: Binding | None) -> Lowered:
-        """Notes that all that a recursion reads is read."""
+        """Records a full scan of everything that a recursion reads."""
         for scan in n.scans(node):
             self.scan(scan, None)
         return self._pretend(node.outputs, known=False)
 
     def rederived(self, node: n.Rederived) -> Lowered:
-        """Notes that what a recursion reads is read by key, before and after."""
+        """Records bound reads of everything that a recursion reads, in both states."""
         for scan in n.scans(node):
             for state in (n.OLD, n.NEW):
                 names = tuple(scan.stored_names[:1])
@@ -78,7 +78,7 @@ class PlanReader:
         return self._pretend(node.outputs, weighted=True)
 
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
-        """Rows on the driver, never looked at."""
+        """Rows on the driver, which planning ignores."""
         return self._pretend(outputs, weighted=weighted)
 
     def _pretend(self, outputs: tuple[Attribute, ...], *, weighted: bool = False, known: bool = True) -> Lowered:
@@ -95,26 +95,26 @@ def _reading(relation: Relation, name: str, state: str, columns: tuple[str, ...]
 
 
 def rows_of(relation: Relation) -> int:
-    """How many signed rows are stored of a relation."""
+    """The number of signed rows stored of a relation."""
     return sum(file.rows for file in relation.files)
 
 
-# laying out --------------------------------------------------------------------------------------
+# plans -------------------------------------------------------------------------------------------
 
-_laid_out: weakref.WeakKeyDictionary[Definition, dict[tuple[object, ...], Plan | None]] = weakref.WeakKeyDictionary()
+_plans: weakref.WeakKeyDictionary[Definition, dict[tuple[object, ...], Plan | None]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
-    """How a relation follows a change of one input, with the sizes of what it reads; None if it does not change."""
+    """The plan of an incremental refresh after a change of one input; None if the change cannot reach the relation."""
     definition = relation.definition
     sizes = {scan.relation: rows_of(find(scan.relation)) for scan in n.scans(definition.maintained)}
     rough = tuple(rows.bit_length() for rows in (*sizes.values(), rows_of(relation)))
     name = (relation.id, key, rough, engine.tuning)
     with _lock:
-        known = _laid_out.setdefault(definition, {})
+        known = _plans.setdefault(definition, {})
     if name not in known:
-        known[name] = _lay_out(engine, find, relation, key)
+        known[name] = _make_plan(engine, find, relation, key)
     plan = known[name]
     if plan is None:
         return None
@@ -122,7 +122,7 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     return replace(plan, readings=tuple(_sized(reading, find, groups, engine.tuning) for reading in plan.readings))
 
 
-def _lay_out(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
+def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
     expressions = strategy_of(relation).computed(relation, relation.definition.maintained, key)
     if not expressions:
         return None
@@ -137,27 +137,27 @@ def _lay_out(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | 
 
 
 def _sized(reading: Reading, find: Find, groups: int, tuning: Tuning) -> Reading:
-    """A reading with the sizes of now; `groups`: so many there are of a group-by, 0 if it is none."""
+    """A reading with current sizes. `groups`: the number of groups of a group-by, 0 for other relations."""
     relation = find(reading.relation)
     rows = rows_of(relation)
     per_key = max(1.0, rows / groups) if groups else 1.0
     return replace(reading, rows=rows, files=len(relation.files), local=rows <= tuning.whole_rows, per_key=per_key)
 
 
-# choosing ----------------------------------------------------------------------------------------
+# choices -----------------------------------------------------------------------------------------
 
 
-def stored_of(find: Find, relation: Derived, coming: Mapping[str, int], tuning: Tuning) -> Stored:
-    """What the costs of a relation depend on, beside its plan. `coming`: changed rows that are not stored yet."""
+def stored_of(find: Find, relation: Derived, pending: Mapping[str, int], tuning: Tuning) -> Stored:
+    """The sizes that the costs of a relation depend on, beside its plan. `pending`: changed rows not stored yet."""
     node = relation.definition.maintained
-    inputs = {scan.relation: rows_of(find(scan.relation)) + coming.get(scan.relation, 0) for scan in n.scans(node)}
+    inputs = {scan.relation: rows_of(find(scan.relation)) + pending.get(scan.relation, 0) for scan in n.scans(node)}
     queries = 1 + sum(rows > tuning.whole_rows for rows in inputs.values())
     heavy = any(isinstance(part, _HEAVY) for part in node.walk())
     return Stored(rows_of(relation), tuple(inputs.values()), heavy, queries)
 
 
 def followed(engine: Engine, find: Find, relation: Derived, changed: Mapping[str, int]) -> list[Changed]:
-    """What so many changed rows of some inputs make a relation read."""
+    """The plans of a relation for changed inputs, with how many rows of each changed."""
     plans = {key: plan_of(engine, find, relation, key) for key in changed}
     most = engine.tuning.small_rows
     return [Changed(changed[key], plan, changed[key] <= most) for key, plan in plans.items() if plan is not None]
@@ -175,17 +175,17 @@ def refresh_of(relation: Derived, everything: Iterable[Relation]) -> str:
 
 
 def decide(reader: StateReader, relation: Derived, changed: Collection[str], refresh: str) -> Choice:
-    """The way to bring a stored relation up to date after changes of some of its inputs."""
+    """The choice between incremental and full refresh of a stored relation, after changes of some of its inputs."""
     find, rates, tuning = reader.by_id, RATES[reader.engine.kind], reader.engine.tuning
-    coming = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
-    rows = {key: _newer_rows(reader, key) + coming[key] for key in coming}
+    pending = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
+    rows = {key: _newer_rows(reader, key) + pending[key] for key in pending}
     if isinstance(relation.definition.maintained, n.Fixpoint):
         stored = stored_of(find, relation, {}, tuning)
         return choose_for_recursion(refresh, sum(rows.values()), stored, rates, tuning)
     return choose(
         refresh,
         sum(rows.values()),
-        stored_of(find, relation, coming, tuning),
+        stored_of(find, relation, pending, tuning),
         rates,
         tuning,
         lambda: followed(reader.engine, find, relation, rows),
@@ -193,11 +193,11 @@ def decide(reader: StateReader, relation: Derived, changed: Collection[str], ref
 
 
 def pending_rows(changes: Mapping[str, Pending], key: str) -> int:
-    """How many signed rows the open transaction adds to a relation."""
+    """The number of signed rows that the open transaction adds to a relation."""
     pending = changes.get(key)
     return 0 if pending is None else int(pending.rows.num_rows) + sum(file.rows for file in pending.staged)
 
 
 def _newer_rows(reader: StateReader, key: str) -> int:
-    """How many committed rows lie between the reader's two states of a relation; a merged file counts as a whole."""
+    """The number of committed rows between the reader's two states of a relation; a merged file counts as a whole."""
     return sum(file.rows for file in reader.by_id(key).files_at(reader.epoch) if file.last_epoch > reader.since)

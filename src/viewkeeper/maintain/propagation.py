@@ -1,8 +1,8 @@
-"""Propagation: the net change of every affected view, worked out level by level (the wave front).
+"""Propagation: the net change of every affected view, derived level by level (the wave front).
 
-A view is looked at after everything it reads. Its change is computed from the changes of its inputs; if those cannot
-reach it, or leave it as it was, nothing above it is touched. What comes out is net: every row once, and no row is
-deleted that was not there, which is checked.
+A view is maintained after everything it reads. Its change is computed from the changes of its inputs; if those cannot
+reach it, or leave it as it was, nothing above it is touched. The result is net: every row once, and no row is deleted
+that did not exist, which is checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from viewkeeper.plan.choice import Choice
 
 @dataclass(frozen=True)
 class Maintained:
-    """How one view was brought up to date."""
+    """How one view was maintained, for its report."""
 
     relation: Derived
     strategy: str
@@ -63,7 +63,7 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
 
 
 def maintained_node(relation: Derived) -> n.Node:
-    """What is kept of a stored view, as an expression over relations."""
+    """The expression that is maintained for a view."""
     return relation.definition.maintained
 
 
@@ -74,21 +74,21 @@ def affected(tx: Situation, changed: Iterable[str]) -> list[list[Derived]]:
         for r in tx.alive()
         if isinstance(r, Derived)
         and not isinstance(r, VirtualView)
-        and (not r.definition.is_demand or r.id in tx.refreshing or r.id in tx.unfilled)
+        and (not r.definition.is_demand or r.id in tx.refreshing or r.id in tx.to_load)
     ]
     return [[as_derived(tx.by_id(key)) for key in level] for level in maintaining(stored).levels(changed)]
 
 
 def has_views(tx: Situation) -> bool:
     """Whether the transaction may change a stored view."""
-    return bool(affected(tx, {*tx.changed, *tx.unfilled, *tx.refreshing, *tx.redefined}))
+    return bool(affected(tx, {*tx.changed, *tx.to_load, *tx.refreshing, *tx.redefined}))
 
 
 def late(tx: Situation, at: float) -> set[str]:
-    """The views with a lag that were last true longer ago than that: the next commit takes them along."""
+    """The views that have been out of date for longer than their lag: the next commit refreshes them."""
     found: set[str] = set()
     for relation in tx.alive():
-        if not isinstance(relation, Derived) or relation.id in tx.unfilled:
+        if not isinstance(relation, Derived) or relation.id in tx.to_load:
             continue
         definition = relation.definition
         if definition.lag is None or not definition.is_demand or definition.suspended:
@@ -109,24 +109,24 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
     if changed:
         tx.refreshing |= late(tx, now())
     done: list[Maintained] = []
-    order = affected(tx, {*changed, *tx.unfilled, *tx.refreshing, *tx.redefined})
+    order = affected(tx, {*changed, *tx.to_load, *tx.refreshing, *tx.redefined})
     if wanted is not None:
         needed = {*wanted, *depending(tx.alive()).all_read(wanted)}
         order = [left for level in order if (left := [relation for relation in level if relation.id in needed])]
     total, reached = sum(len(level) for level in order), 0
-    kept = [(relation, maintained_node(relation)) for level in order for relation in level]
-    together = _Together(
-        Fetched(kept, tx.not_there),
-        CommonChanges((relation.id, node) for relation, node in kept if _follows(tx, relation)),
+    views = [(relation, maintained_node(relation)) for level in order for relation in level]
+    shared = _Shared(
+        Fetched(views, tx.not_there),
+        CommonChanges((relation.id, node) for relation, node in views if _is_incremental(tx, relation)),
         Recursions(OnceEach()),
     )
     for level in order:
-        together.common.look(changed, lambda key: pending_rows(tx.pending, key), tx.store.tuning.shared_rows)
+        shared.common.select(changed, lambda key: pending_rows(tx.pending, key), tx.store.tuning.shared_rows)
         if tx.store.progress is not None:
             names = [relation.name for relation in level if not isinstance(relation, Auxiliary)]
-            tx.store.progress(", ".join(names) or "what views are made of", reached, total)
+            tx.store.progress(", ".join(names) or "auxiliary relations", reached, total)
         reached += len(level)
-        results = _side_by_side(tx, level, functools.partial(_answered_for, tx, frozenset(changed), together))
+        results = _in_parallel(tx, level, functools.partial(_maintain_or_fail, tx, frozenset(changed), shared))
         for result in results:
             relation = result.relation
             done.append(result)
@@ -140,7 +140,7 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
 
 
 def _watch(tx: Situation, changed: Collection[str]) -> None:
-    """Derives the changes of the virtual views that someone watches; they are stored nowhere."""
+    """Derives the changes of the watched virtual views into `tx.seen`."""
     for key in sorted(tx.watched):
         relation = as_derived(tx.by_id(key))
         node = relation.definition.as_written
@@ -150,8 +150,8 @@ def _watch(tx: Situation, changed: Collection[str]) -> None:
             tx.seen[key] = rows
 
 
-def _side_by_side(tx: Situation, level: list[Derived], work: Callable[[Derived], Maintained]) -> list[Maintained]:
-    """The views of one level at the same time: most of it is waiting for the engine."""
+def _in_parallel(tx: Situation, level: list[Derived], work: Callable[[Derived], Maintained]) -> list[Maintained]:
+    """Maintains the views of one level in parallel: most of the time is spent waiting for the engine."""
     if len(level) == 1:
         return [work(level[0])]
 
@@ -164,43 +164,43 @@ def _side_by_side(tx: Situation, level: list[Derived], work: Callable[[Derived],
     return [result for result, _ in done]
 
 
-def _follows(tx: Situation, relation: Derived) -> bool:
-    """Whether a view may follow the change from the state before this transaction, under the definition it had."""
-    if relation.id in tx.unfilled or relation.id in tx.refreshing or relation.id in tx.redefined:
+def _is_incremental(tx: Situation, relation: Derived) -> bool:
+    """Whether a view may be maintained incrementally from the state before this transaction, definition unchanged."""
+    if relation.id in tx.to_load or relation.id in tx.refreshing or relation.id in tx.redefined:
         return False
     return refresh_of(relation, tx.alive()) != "full"
 
 
 @dataclass(frozen=True)
-class _Together:
-    """What the views of a transaction have in common."""
+class _Shared:
+    """What the views of a transaction share, so that each thing is read or derived once."""
 
     fetched: Fetched
     common: CommonChanges
     recursions: Recursions
 
 
-def _answered_for(tx: Situation, changed: frozenset[str], together: _Together, relation: Derived) -> Maintained:
-    """Brings a view up to date; what goes wrong is said to be that view's."""
+def _maintain_or_fail(tx: Situation, changed: frozenset[str], shared: _Shared, relation: Derived) -> Maintained:
+    """Maintains a view; an error names the view."""
     try:
-        return _bring_up(tx, changed, together, relation)
+        return _maintain(tx, changed, shared, relation)
     except (SessionLost, StatementTimeout, StorageError, Conflict):
         raise
     except Exception as problem:
         raise maintenance_failure(tx, relation, problem) from problem
 
 
-def _bring_up(tx: Situation, changed: frozenset[str], together: _Together, relation: Derived) -> Maintained:
-    """Brings a view up to date in the way it needs."""
+def _maintain(tx: Situation, changed: frozenset[str], shared: _Shared, relation: Derived) -> Maintained:
+    """Maintains a view: an initial load, a refresh on demand, or its part in an ordinary commit."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
-    if relation.id in tx.unfilled:
+    if relation.id in tx.to_load:
         reader = StateReader.of(tx)
-        reader.recursions = together.recursions
-        return _fill(tx, relation, node, reader)
+        reader.recursions = shared.recursions
+        return _load(tx, relation, node, reader)
     if relation.id in tx.refreshing:
         if relation.definition.suspended:
-            return _fill(tx, relation, node, StateReader.of(tx))
+            return _load(tx, relation, node, StateReader.of(tx))
         since = relation.definition.refreshed
         newer = {key for key in read if any(file.last_epoch > since for file in tx.by_id(key).files)}
         if not newer | (read & changed):
@@ -209,26 +209,26 @@ def _bring_up(tx: Situation, changed: frozenset[str], together: _Together, relat
     if not read & changed and relation.id not in tx.redefined:
         return Maintained(relation, "none", "nothing that it reads has changed", Work(), 0.0)
     reader = StateReader.of(tx)
-    reader.fetched, reader.common, reader.recursions = together.fetched, together.common, together.recursions
+    reader.fetched, reader.common, reader.recursions = shared.fetched, shared.common, shared.recursions
     return maintain(tx, relation, node, read & changed, reader)
 
 
-def _fill(tx: Situation, relation: Derived, node: n.Node, reader: StateReader) -> Maintained:
-    """The first contents of a view, those under its new definition, or those of one that was suspended."""
+def _load(tx: Situation, relation: Derived, node: n.Node, reader: StateReader) -> Maintained:
+    """Computes a view from its inputs: its initial load, its new definition, or the end of its suspension."""
     began = time.perf_counter()
     recompute(Task(tx, relation, node, (), reader))
     reason = "its definition is new"
     if relation.definition.suspended:
         reason = f"it was suspended since epoch {relation.definition.suspended}"
     elif relation.id in tx.state.relations:
-        reason = f"its definition is another: {compared(tx, relation).told}"
+        reason = f"its definition has changed: {compared(tx, relation).difference}"
     return Maintained(relation, "full", reason, reader.work, time.perf_counter() - began)
 
 
 def maintain(
     tx: Situation, relation: Derived, node: n.Node, changed: Collection[str], reader: StateReader
 ) -> Maintained:
-    """Brings one stored view up to date: by change, or by computing it anew, as the plan chooses."""
+    """Maintains one stored view: by an incremental or a full refresh, whichever the plan chooses."""
     began = time.perf_counter()
     reader.own = relation.id
     how = compared(tx, relation) if relation.id in tx.redefined else None
@@ -237,11 +237,11 @@ def maintain(
     if choice.strategy == "full":
         recompute(task)
     else:
-        choice = strategy_of(relation).bring_up(task, choice)
+        choice = strategy_of(relation).maintain(task, choice)
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
     if isinstance(relation, Auxiliary) and how is not None:
-        notes.insert(0, f"its auxiliary relation has another definition: {how.told}")
+        notes.insert(0, f"the definition of its auxiliary relation has changed: {how.difference}")
     if isinstance(relation, Auxiliary) and choice.weighed:
         did = "was refreshed in full" if choice.strategy == "full" else "was maintained incrementally"
         notes.insert(0, f"its auxiliary relation {did}: {choice.reason}")
@@ -253,7 +253,7 @@ def maintain(
 
 
 def _redefined(how: Compared, changed: Collection[str]) -> Choice:
-    """A definition that has changed is followed, unless rows that came or went with it stand against that."""
-    reason = f"its definition is another: {how.told}"
+    """The choice for a view whose definition has changed: incremental, unless changed rows of its inputs forbid it."""
+    reason = f"its definition has changed: {how.difference}"
     against = how.redefinition.cannot_follow(changed) if how.redefinition is not None else None
     return Choice("full", f"{reason}; {against}") if against else Choice("incremental", reason)

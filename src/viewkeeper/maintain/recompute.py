@@ -11,6 +11,6 @@ from viewkeeper.maintain.strategy import Task
 
 
 def recompute(task: Task) -> None:
-    """Joins the difference between the computed and the stored contents to the transaction."""
+    """Adds the difference between the computed and the stored contents to the transaction."""
     difference = task.lowering.lower(less(n.at(task.node, n.NEW), task.stored))
     join_change(task.tx, task.relation, difference, check=False)

@@ -1,4 +1,4 @@
-"""Recursive relations inside a transaction: what they are in a state, and how they change."""
+"""Recursive relations inside a transaction: their rows in a state, and their changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered, Reader, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.maintain.divergence import telling
+from viewkeeper.maintain.divergence import explained
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.recursion import dred, epf
 from viewkeeper.recursion.bag import change_bag, evaluate_bag
@@ -28,28 +28,28 @@ from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Growing, TooDear, Workspace, renamed
 
 STRATEGIES = {"epf": epf.remove, "dred": dred.remove}
-"""How what goes is worked out."""
+"""The algorithms that derive deleted rows."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How what goes is worked out, and why so."""
+    """The algorithm that derives deleted rows, and the reason for it."""
 
     name: str
     reason: str
 
 
 def strategy_for(node: n.Fixpoint, size: Callable[[n.Scan], int], tuning: Tuning) -> Strategy:
-    """Filtering each step, if that takes bound queries only; else deleting too much and deriving it again."""
-    ways = questions(node, size, tuning.any_column_rows)
-    if ways[0].unbound:
-        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(ways[0].unbound)}")
-    told = "; if that leads too far: ".join(", ".join(way.adornments) for way in ways)
-    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {told}")
+    """EPF (filter each step), if that takes bound queries only; else DRed (over-delete and rederive)."""
+    found = questions(node, size, tuning.any_column_rows)
+    if found[0].unbound:
+        return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(found[0].unbound)}")
+    adorned = "; if that leads too far: ".join(", ".join(each.adornments) for each in found)
+    return Strategy("epf", f"whether a row can still be derived is asked with bindings: {adorned}")
 
 
 def common_part(node: n.Fixpoint) -> n.Fixpoint:
-    """A recursion without regard to which of its relations is shown, or where they are stored."""
+    """A recursion without which of its relations is shown and where they are stored: equal for all of its relations."""
     return replace(node, shown="", attributes=(), stored=())
 
 
@@ -63,13 +63,13 @@ class _Asked:
 
 @dataclass
 class Recursions:
-    """What was worked out of recursions, once for all relations that show one of theirs."""
+    """Results of recursions, derived once for all relations of the same recursion."""
 
     once: OnceEach
 
     def rows(self, engine: Engine, reader: Reader, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         """The rows of the relation that a recursion shows: all, or at least those that a binding asks for."""
-        with telling(node):
+        with explained(node):
             return self._rows(engine, reader, node, binding)
 
     def _rows(self, engine: Engine, reader: Reader, node: n.Fixpoint, binding: Binding | None) -> Lowered:
@@ -83,7 +83,7 @@ class Recursions:
         return _lowered(engine, reader, known[node.shown], node.outputs)
 
     def _bound(self, space: Workspace, node: n.Fixpoint, binding: Binding) -> Lowered:
-        """The rows that a binding asks for, derived from nothing but what they depend on."""
+        """The rows that a binding asks for, derived by magic sets from only what they depend on."""
         asked = self.once.get(("asked", common_part(node)), lambda: _Asked(space, node))
         with asked.lock:
             bound = tuple(i for i, a in enumerate(node.outputs) if a in binding.columns)
@@ -103,7 +103,7 @@ class Recursions:
         def work() -> Net:
             return Rederivation(Workspace(engine, reader), node.recursion).work(node.changed)
 
-        with telling(node.recursion):
+        with explained(node.recursion):
             return self.once.get(("rederived", common_part(node.recursion)), work)
 
     def change(
@@ -115,9 +115,9 @@ class Recursions:
         changed: Collection[str],
         limit: float | None,
     ) -> tuple[Net, Strategy] | str:
-        """The net change of all relations of a stored recursion, and how it was worked out.
+        """The net change of all relations of a stored recursion, and how it was derived.
 
-        A text says what it had cost when it was given up, because that was more than the limit.
+        A text instead if that cost more than the limit and was given up: it says after which cost.
         """
 
         def work() -> tuple[Net, Strategy] | str:
@@ -126,15 +126,15 @@ class Recursions:
             try:
                 return Maintenance(space, before, after, changed).work(STRATEGIES[how.name]), how
             except TooDear as cost:
-                return f"following the change by {how.name} was given up after {cost}"
+                return f"incremental refresh by {how.name} was given up after {cost}"
 
-        with telling(after):
+        with explained(after):
             return self.once.get(("change", common_part(before), common_part(after)), work)
 
 
 def bag_change(engine: Engine, reader: Reader, node: n.Fixpoint, stored: n.Node, changed: Collection[str]) -> Lowered:
     """The change of a stored recursive bag."""
-    with telling(node):
+    with explained(node):
         parts = change_bag(Workspace(engine, reader), node, stored, changed)
     return _together(engine, reader, parts, node.outputs, weighted=True)
 

@@ -1,4 +1,4 @@
-"""How a relation's part of a commit was done, as users see it."""
+"""The report on one relation of a commit, as users see it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Report:
-    """How a relation's part of a commit was done.
+    """How one relation was changed by a commit.
 
-    For a view: `strategy` is incremental, full or none; files and rows are those read of the relations it is made of
-    (its own stored contents are not counted), and `read` names them with the state they were read in.
+    For a view: `strategy` is incremental, full or none; files and rows are those read of its inputs (its own stored
+    contents are not counted), and `read` names these with the state they were read in.
     """
 
     strategy: str

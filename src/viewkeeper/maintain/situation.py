@@ -1,4 +1,4 @@
-"""What maintenance asks of a transaction: two states of its relations, and the changes gathered so far."""
+"""The protocol through which maintenance sees a transaction: its relations, and the changes gathered so far."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Situation(Protocol):
     pending: dict[str, Pending]
     created: dict[str, Relation]
     defined: dict[str, Definition]
-    unfilled: set[str]
+    to_load: set[str]
     redefined: set[str]
     refreshing: set[str]
     derived: set[str]
@@ -65,13 +65,13 @@ class Situation(Protocol):
         """The change gathered for a relation."""
 
     def add_rows(self, relation: Relation, change: pa.Table) -> None:
-        """Joins a net change on the driver to the one gathered."""
+        """Adds a net change on the driver to the one gathered."""
 
     def add_files(self, relation: Relation, files: Iterable[DataFile]) -> None:
-        """Joins a change in files to the one gathered."""
+        """Adds a change in files to the one gathered."""
 
     def settle(self) -> None:
         """Makes every gathered change net."""
 
     def drop_derived(self) -> None:
-        """Forgets the changes of views, so that they can be worked out again."""
+        """Discards the changes of views, so that they can be derived again."""

@@ -1,7 +1,7 @@
-"""Reading relations for a maintenance plan: before, after, and what changed, by key where a plan has keys.
+"""Reads relations for a maintenance plan: the old state, the new state and the change, by key where a plan has keys.
 
-Old is the epoch a view was last true at: for views kept at every commit the one before it, for a view refreshed on
-demand an earlier one. New is what the transaction sees. A change is what lies in between.
+Old is the epoch as of which the view is up to date: the one before the commit or, for a view refreshed on demand, an
+earlier one. New is what the transaction sees. The change is the difference.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from viewkeeper.store.store import Store
 
 
 class OutOfQueries(Exception):
-    """Something on trial has run more queries than it may: a recursion that goes on and on."""
+    """A view on trial has run more queries than allowed: its recursion may not end."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Work:
     queries: int = 0
 
     def count(self, name: str, picked: Scan) -> None:
-        """Notes that a relation is read."""
+        """Records that a relation is read."""
         self.files_read += len(picked.files)
         self.files_total += picked.total_files
         self.rows_read += sum(file.rows for file in picked.files)
@@ -64,7 +64,7 @@ class Work:
 
 
 class StateReader:
-    """Reads relations as they are at an epoch, with what a transaction adds, and as they were at an earlier one."""
+    """Reads relations in two states: at an epoch plus the changes of a transaction, and at an earlier epoch."""
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class StateReader:
         self.fetched: Fetched | None = None  # these three are shared by the views of one transaction
         self.common: CommonChanges | None = None
         self.recursions = Recursions(OnceEach())
-        self.own = ""  # the view that is worked on: what it reads of itself is not counted
+        self.own = ""  # the view being maintained: reads of its own contents are not counted
         self.most_queries: int | None = None
         self.work = Work()
 
     @property
     def queries(self) -> int:
-        """How many queries it has run so far."""
+        """The number of queries it has run so far."""
         return self.work.queries
 
     def grown(self, changed: Collection[str]) -> set[str]:
-        """Those of some changed relations that only gain rows, as far as that can be seen on the driver."""
+        """Those of some changed relations whose change is known, on the driver, to be inserts only."""
         if self.since < self.epoch:
             return set()
         pending = {key: self.pending[key] for key in changed if key in self.pending}
@@ -106,7 +106,7 @@ class StateReader:
 
     @staticmethod
     def of(tx: Situation, since: int | None = None) -> StateReader:
-        """Reads what a transaction sees; old is the epoch it began from unless said otherwise."""
+        """A reader of what a transaction sees; old is the epoch it began from, unless `since` is given."""
         epoch = tx.state.epoch
         reader = StateReader(tx.store, tx.by_id, epoch, epoch if since is None else since, tx.pending)
         reader.most_queries = tx.most_queries
@@ -121,7 +121,7 @@ class StateReader:
         """The rows that a recursion shows."""
         return self.recursions.rows(self.engine, self, node, binding)
 
-    # what a plan asks for --------------------------------------------------------------------------
+    # reads of a plan -------------------------------------------------------------------------------
 
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation in a state: at least those that the binding asks for."""
@@ -143,7 +143,7 @@ class StateReader:
         return Lowered(frame, scan.outputs, False, known, bool(known))
 
     def _on_driver(self, scan: n.Scan, relation: Relation, picked: Scan) -> Lowered | None:
-        """The rows on the driver, if they are few: a small relation, or what a few keys pick of a large one."""
+        """The rows on the driver if they are few: those of a small relation, or of a few keys of a large one."""
         source = picked.source
         if source.staged or any(column.type.has_map() for column in relation.schema):
             return None
@@ -162,7 +162,7 @@ class StateReader:
         return self.local(plain, scan.outputs, weighted=False)
 
     def size(self, scan: n.Scan) -> int:
-        """How many signed rows are stored of a relation."""
+        """The number of signed rows stored of a relation."""
         if scan.state == n.CHANGE:
             return 0
         return sum(file.rows for file in self.by_id(scan.relation).files)
@@ -216,10 +216,10 @@ class StateReader:
             if rows is None:
                 return self._nothing(scan, weighted=True)
             known = self.fetched.changes if self.fetched is not None else {}
-            place = (relation.id, tuple(names))
-            if place not in known:
-                known[place] = consolidate(rows)
-            net = known[place].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
+            name = (relation.id, tuple(names))
+            if name not in known:
+                known[name] = consolidate(rows)
+            net = known[name].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
             return self.local(net, scan.outputs, weighted=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
         parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
@@ -239,7 +239,7 @@ class StateReader:
     # frames ----------------------------------------------------------------------------------------
 
     def _plain(self, scan: n.Scan, picked: Scan) -> Frame:
-        """The picked rows, only the columns that are needed, duplicates repeated."""
+        """The picked rows with only the columns of the scan, duplicates repeated."""
         pairs = zip(scan.stored_names, scan.outputs, strict=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in pairs]
         labels = [a.label for a in scan.outputs]
@@ -265,9 +265,9 @@ class StateReader:
         )
 
     def _keys(self, scan: n.Scan, relation: Relation, binding: Binding) -> tuple[Keys | None, tuple[pa.Table, ...]]:
-        """The binding on the relation's own columns and types, those it is sorted by first; and what is known then.
+        """The binding as keys in the relation's own columns and types, sort columns first; and the same as known keys.
 
-        A column that is compared with another type than its own is left out, unless both are integers.
+        A column that is compared with a value of another type is left out, unless both are integers.
         """
         names = dict(zip(scan.outputs, scan.stored_names, strict=True))
         usable = [a for a in binding.columns if _comparable(binding.table.column(a.label).type, a.type)]
@@ -288,33 +288,33 @@ class StateReader:
         return Keys(pa.table(arrays, names=schema.names), schema, self.engine.tuning), (known,)
 
 
-Coming: TypeAlias = "concurrent.futures.Future[pa.Table | None]"
+FutureRows: TypeAlias = "concurrent.futures.Future[pa.Table | None]"
 
 
 class Fetched:
-    """What was read of large relations by a few keys, once for all views that a transaction reaches.
+    """Rows of large relations by a few keys, read once for all views that a transaction reaches.
 
-    The rows are those before the transaction; what it changes is on the driver anyway.
+    The rows are those before the transaction; its changes are on the driver anyway.
     """
 
     def __init__(
         self,
-        kept: Iterable[tuple[Relation, n.Node]],
+        views: Iterable[tuple[Relation, n.Node]],
         not_there: Mapping[tuple[str, tuple[str, ...]], Set[tuple[Any, ...]]],
     ) -> None:
-        """`kept` are all those views with their expressions: together they say which columns will be wanted.
+        """`views` are all those views with their expressions, which determine the columns to read.
 
-        `not_there` are keys that were looked up and not there before the transaction's own changes.
+        `not_there` are keys that were looked up and not found before the transaction's own changes.
         """
         self._not_there = not_there
         self._columns: dict[str, list[str]] = {}
-        for relation, node in kept:
+        for relation, node in views:
             if isinstance(relation, Auxiliary):
                 self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
             for scan in n.scans(node):
                 known = self._columns.setdefault(scan.relation, [])
                 known += [name for name in scan.stored_names if name not in known]
-        self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], Coming]]] = {}
+        self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], FutureRows]]] = {}
         self.changes: dict[tuple[str, tuple[str, ...]], pa.Table] = {}  # net, of the columns that some view reads
         self._lock = threading.Lock()
 
@@ -330,17 +330,17 @@ class Fetched:
         name = (relation.id, tuple(keys.schema.names), tuple(columns))
         with self._lock:
             earlier = self._tables.setdefault(name, [])
-            coming = next((future for had, future in earlier if values <= had), None)
-            mine = coming is None
-            if coming is None:
-                coming = concurrent.futures.Future()
-                earlier.append((values, coming))
+            future = next((future for had, future in earlier if values <= had), None)
+            mine = future is None
+            if future is None:
+                future = concurrent.futures.Future()
+                earlier.append((values, future))
         if mine:
             try:
-                coming.set_result(self._fetch(reader, relation, picked, columns))
+                future.set_result(self._fetch(reader, relation, picked, columns))
             except BaseException as problem:
-                coming.set_exception(problem)
-        found = coming.result()
+                future.set_exception(problem)
+        found = future.result()
         if found is None:
             return None
         if not mine:
@@ -348,15 +348,15 @@ class Fetched:
         return found.select([*scan.stored_names, WEIGHT])
 
     def _nothing_with(self, relation: Relation, names: tuple[str, ...], values: frozenset[Any]) -> bool:
-        """Whether keys that were looked up say that no row has any of these. A group has a key only if a row has it."""
-        place = (relation.id, names)
+        """Whether earlier lookups show that no row has any of these keys. A group's key is that of some input row."""
+        looked_up = (relation.id, names)
         if isinstance(relation, Auxiliary):
             node = relation.definition.maintained
             columns = dict(zip(relation.schema.names, node.outputs, strict=True))
-            found = came_from(node, [columns[name] for name in names])
+            found = origin_of(node, [columns[name] for name in names])
             if found is not None:
-                place = found
-        return values <= self._not_there.get(place, frozenset())
+                looked_up = found
+        return values <= self._not_there.get(looked_up, frozenset())
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
@@ -370,17 +370,17 @@ class Fetched:
 
 
 class CommonChanges:
-    """The changes of joins that views of a transaction have in common, each worked out by the first that asks."""
+    """The changes of joins that views of a transaction share, each derived by the first view that asks."""
 
     def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
         self._views = list(views)
-        self.wanted: dict[str, frozenset[str]] = {}  # with the relations that have changed
+        self.wanted: dict[str, frozenset[str]] = {}  # selected joins, with their changed relations
         self._once = OnceEach()
 
-    def look(self, changed: Set[str], rows: Callable[[str], int], most: int) -> None:
-        """Wants those joins whose change takes more to work out than to keep; `rows` counts changed rows.
+    def select(self, changed: Set[str], rows: Callable[[str], int], most: int) -> None:
+        """Selects the joins whose change costs more to derive than to store; `rows` counts changed rows.
 
-        Up to `most` the rows it is made of are on the driver, and to keep the joined ones would be one query more.
+        Up to `most` changed rows the join runs on the driver, and storing its result would be one more query.
         """
         if sum(map(rows, changed)) <= most:
             return
@@ -391,15 +391,15 @@ class CommonChanges:
 
     @cached_property
     def sharing(self) -> Sharing:
-        """What the views have in common; looked for only when many rows change."""
+        """The shared subexpressions of the views; searched only when many rows change."""
         return Sharing(self._views)
 
     def of(self, view: str) -> list[Common]:
-        """The wanted joins that a view has."""
+        """The selected joins of a view."""
         return [self.sharing.commons[key] for key in self.wanted if view in self.sharing.commons[key].users]
 
     def scan(self, reader: StateReader, scan: n.Scan) -> Lowered:
-        """The change of a common join, under the scan's columns."""
+        """The change of a shared join, under the scan's columns."""
         common = self.sharing.commons[scan.relation]
 
         def work() -> Lowered:
@@ -416,35 +416,35 @@ class CommonChanges:
         return Lowered(frame, scan.outputs, True, known, found.narrow, found.empty)
 
 
-def came_from(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:
-    """The stored columns whose values some columns of an expression have: in every row those of a row that is there."""
+def origin_of(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:
+    """The stored relation and columns from one row of which every row of an expression takes some of its columns."""
     match node:
         case n.Scan():
             names = dict(zip(node.outputs, node.stored_names, strict=True))
             return node.relation, tuple(names[column] for column in columns)
         case n.Project():
             below = [dict(node.columns)[column].attribute for column in columns]
-            return came_from(node.input, below) if all(below) else None  # type: ignore[arg-type]
+            return origin_of(node.input, below) if all(below) else None  # type: ignore[arg-type]
         case n.Filter():
-            return came_from(node.input, columns)
+            return origin_of(node.input, columns)
         case n.Aggregate():
-            return came_from(node.input, columns) if set(columns) <= set(node.groups) else None
+            return origin_of(node.input, columns) if set(columns) <= set(node.groups) else None
         case n.Join():
             for part in node.inputs:
                 if set(columns) <= set(part.outputs):
-                    return came_from(part, columns)
+                    return origin_of(part, columns)
             return None
         case _:
             return None
 
 
 def _comparable(given: pa.DataType, kind: Type) -> bool:
-    """Whether values of a type can be looked up among those of another as they are."""
+    """Whether values of one type can be looked up among those of another without a cast."""
     return bool(given == kind.arrow) or (pa.types.is_integer(given) and kind.is_integer)
 
 
 def _fitting(array: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Integers as another integer type. One that does not fit equals no value there: zero takes its place."""
+    """Integers as another integer type. One that does not fit equals no stored value and becomes zero."""
     wide = pc.cast(array, pa.int64())
     limit = 1 << (kind.bit_width - 1)
     if kind.bit_width < 64:

@@ -1,4 +1,4 @@
-"""What all strategies share: the task of bringing one stored relation up to date, and what a strategy answers."""
+"""What all strategies share: the task of maintaining one stored relation, and the protocol of a strategy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_REACHED = Choice("none", "no changed row can reach it")
 
 @dataclass(frozen=True)
 class Task:
-    """A stored relation, its expression, and the inputs of it that have changed. `how`: under which new definition."""
+    """A stored relation, its expression, and its changed inputs. `how`: its new definition, if it was redefined."""
 
     tx: Situation
     relation: Derived
@@ -42,9 +42,9 @@ class Task:
         return n.Scan(self.relation.id, self.relation.name, self.node.outputs, n.OLD, names)
 
     def change(self, *, below: bool = False) -> n.Node | None:
-        """δ of the expression, or of what is below its top node; from another one if it was redefined.
+        """δ of the expression, or of its top node's input; for a redefined relation, δ from the former definition.
 
-        The changes of joins that other views have as well are derived once for all.
+        The changes of joins that other views share are derived once for all.
         """
         if self.how is not None and self.how.redefinition is not None:
             whole = self.how.redefinition.node
@@ -61,11 +61,11 @@ class Strategy(Protocol):
 
     name: str
 
-    def bring_up(self, task: Task, choice: Choice) -> Choice:
-        """Joins δ of the relation to the transaction; gives the choice with what was noticed on the way."""
+    def maintain(self, task: Task, choice: Choice) -> Choice:
+        """Adds δ of the relation to the transaction; returns the choice with notes for the report."""
 
     def computed(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
-        """The expressions that are computed when one input changes, for planning; none if nothing changes."""
+        """The expressions that are computed when one input changes, for planning; none if it cannot be reached."""
 
     def formula(self, node: Any, key: str) -> tuple[str, list[str]]:
-        """δ for one changed input as a formula, and what may be read beside what planning foresees, for EXPLAIN."""
+        """δ for one changed input as a formula, and possible reads that planning does not foresee, for EXPLAIN."""

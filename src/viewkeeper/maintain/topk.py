@@ -1,12 +1,12 @@
-"""Top-k: ORDER BY ... LIMIT with stored state, the first rows of each partition, some more than are asked for.
+"""Top-k: ORDER BY ... LIMIT with stored state: a buffer of the first rows of each partition, with slack.
 
-A stored buffer T of S holds at least m/2 rows of a partition, or all of them; at most m. Its last row is the boundary:
-whatever of S lies before it is in T. So
+A stored buffer T of S holds between m/2 and m rows of a partition, or all of them. Its last row is the boundary: every
+row of S before it is in T. So
 
     T@new = the first m rows of those of T@old ⊎ δS that do not lie behind the boundary of T@old
 
-and a partition is read again only when fewer than m/2 rows are left of it and it was not whole. Of the last row T may
-hold fewer copies than S has: what is deleted of it is taken from T first, down to none, which leaves a shorter buffer.
+and a partition is read again only when fewer than m/2 rows are left of it and T did not hold all of it. T may hold
+fewer copies of its last row than S has: deleted copies are taken from T first, which at worst shortens the buffer.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ from viewkeeper.plan.choice import Choice
 
 
 @dataclass(frozen=True)
-class Moved:
+class BufferChange:
     """The change of a stored buffer: signed rows, and how many partitions had to be read again."""
 
     table: pa.Table
     reread: int
 
 
-def move(lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change: n.Node) -> Moved | None:
-    """The change of the buffer `node`, whose rows are `stored`, when its input changes; None if by nothing.
+def change_buffer(
+    lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change: n.Node
+) -> BufferChange | None:
+    """The change of the buffer `node`, whose rows are `stored`, when its input changes by `change`; None if empty.
 
     `source` is the input after the change, for partitions that have to be read again.
     """
@@ -64,7 +66,7 @@ def move(lowering: Lowering, node: n.Top, stored: n.Scan, source: n.Node, change
 
 
 class _Layout:
-    """A row of the buffer or of the change: how often it was and will be there, and whether to read it again."""
+    """A row of the buffer or the change: its old and new number of copies, and whether its partition is read again."""
 
     def __init__(self, node: n.Top) -> None:
         numbers = Numbers(60_000_000)
@@ -78,7 +80,7 @@ class _Layout:
 
 
 def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered, change: Lowered) -> Frame:
-    """Every row of T@old and δS with its place in the order, and what becomes of it."""
+    """Every row of T@old and δS whose number of copies changes, or whose partition is read again."""
     assert node.limit is not None
     most, least = node.limit, node.limit // 2
     labels = [a.label for a in node.outputs]
@@ -136,8 +138,8 @@ def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered
     return final.filter(parsed(f"{layout.was.label} <> {layout.will.label} OR {layout.again.label}"))
 
 
-def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table, source: n.Node) -> Moved:
-    """The rows that come and go; partitions with too few rows left are read again."""
+def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table, source: n.Node) -> BufferChange:
+    """The inserted and deleted rows; partitions with too few rows left are read again."""
     labels = [a.label for a in node.outputs]
     again = pc.fill_null(table[layout.again.label], False)
     was, will = table[layout.was.label], table[layout.will.label]
@@ -155,34 +157,34 @@ def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table
         parts.append(plain.select(labels).append_column(pa.field(WEIGHT, pa.int64()), ones))
     partitions = lost.select([a.label for a in node.partition]).group_by([a.label for a in node.partition])
     count = partitions.aggregate([]).num_rows if node.partition and lost.num_rows else int(lost.num_rows > 0)
-    return Moved(pa.concat_tables(parts), count)
+    return BufferChange(pa.concat_tables(parts), count)
 
 
 class TopK:
-    """Stored first rows of an order, kept with some slack."""
+    """Stored top-k buffers."""
 
     name = "topk"
 
-    def bring_up(self, task: Task, choice: Choice) -> Choice:
-        """Moves the boundary of the touched partitions."""
+    def maintain(self, task: Task, choice: Choice) -> Choice:
+        """Changes the buffers of the touched partitions."""
         node = task.node
         if not isinstance(node, n.Top):
             raise InternalError(f"{task.relation.name} is not a top-k")
         change = task.change(below=True)
         if change is None:
             return NOT_REACHED
-        moved = move(task.lowering, node, task.stored, n.at(node.input, n.NEW), once(change))
-        if moved is None:
+        found = change_buffer(task.lowering, node, task.stored, n.at(node.input, n.NEW), once(change))
+        if found is None:
             return NOT_REACHED
-        join_rows(task.tx, task.relation, moved.table)
-        again = f"{moved.reread} top-k buffer{'s' if moved.reread != 1 else ''} ran short and were read again"
-        return replace(choice, note=again if moved.reread else "")
+        join_rows(task.tx, task.relation, found.table)
+        again = f"{found.reread} top-k buffer{'s' if found.reread != 1 else ''} ran short and were read again"
+        return replace(choice, note=again if found.reread else "")
 
     def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
-        """The touched partitions as stored. Buffers that run short are read again, which is not foreseen."""
+        """The stored buffers of the touched partitions. Refills of short buffers are not foreseen."""
         return picked_by(relation, node, node.partition, key, ())
 
     def formula(self, node: n.Top, key: str) -> tuple[str, list[str]]:
-        """The first rows of what is stored and of the change, less what is stored."""
+        """The first rows of the stored buffer and the change, less the stored buffer."""
         text = formula_of(node.input, key)
         return f"first(T@old⋉K ⊎ {text}) − T@old⋉K", ["partitions whose buffer ran short, by partition"]

@@ -1,1 +1,1 @@
-"""How a view is kept: auxiliary relations, the order of propagation, incremental or full, and why."""
+"""How a view is maintained: auxiliary relations, incremental or full, and why."""

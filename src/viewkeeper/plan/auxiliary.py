@@ -1,12 +1,13 @@
-"""Auxiliary relations: group-bys inside a view, kept as hidden relations of their own.
+"""Auxiliary relations: parts of a view's query that are stored for its maintenance.
 
-A group-by whose contents are stored is maintained from them and the change alone. The view then reads the stored
-group-by in its place. Duplicate elimination is a group-by of all columns, whose counts say how often a row is there.
-A semi or anti join whose right side is not laid out by the join key gets one as well: the keys that are there, with
-their numbers; one that only asks whether there is a row at all keeps how many there are. Aggregates of different
-values, and those that have no state and no groups, are computed from the different values of their arguments, with
-their counts (see plan.values). ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for. All
-relations of a recursion are kept, each as one of its own.
+- A stored group-by is maintained from its contents and the change alone. The view reads it instead of the group-by.
+- Duplicate elimination is a group-by of all columns, with the count of each row.
+- A semi or anti join whose right side is not sorted by the join key stores the distinct keys there, with their counts;
+  one that only tests whether the right side is empty stores its number of rows.
+- Aggregates of distinct values, and those without state and groups, are computed from the distinct values of their
+  arguments, stored with their counts (see counted_values).
+- ORDER BY ... LIMIT stores a buffer: the first rows of its input, more than the limit.
+- Each relation of a recursion is stored on its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from viewkeeper.plan.counted_values import by_values, follows_values
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """A hidden relation: what it holds, and the scan that stands for it."""
+    """An auxiliary relation: the expression of its contents, and the scan that reads it."""
 
     node: n.Aggregate | n.Top | n.Fixpoint
     scan: n.Scan
@@ -49,7 +50,7 @@ def split(
     first_column: Callable[[n.Scan], str | None],
     slack: int = Tuning.topk_slack,
 ) -> Split:
-    """Puts every group-by of a query aside. `first_column` names the column a relation is sorted by."""
+    """A query with its auxiliary relations split off. `first_column` names the column a relation is sorted by."""
     numbers = Numbers(n.highest(node) + 1_000)
     found: list[Auxiliary] = []
 
@@ -62,13 +63,13 @@ def split(
             part = _by_key(part, numbers, first_column)
             if isinstance(part.right, n.Aggregate):
                 part = replace(part, right=aside(part.right))
-            if isinstance(part.right, n.Scan):  # how often a key is there does not matter: such changes stop here
+            if isinstance(part.right, n.Scan):  # a key's count does not matter: a change of it alone stops here
                 part = replace(part, right=_only(part.right, {equality.right for equality in part.equalities}))
             return part
         if isinstance(part, n.Distinct) and not any(a.type.has_map() for a in part.outputs):
             part = n.Aggregate(part.input, part.outputs, ())
         if isinstance(part, n.Top) and part.limit is not None and not any(a.type.has_map() for a in part.outputs):
-            return keep_prefix(part)
+            return keep_buffer(part)
         if not isinstance(part, n.Aggregate):
             return part
         return by_values(part, keep, numbers) if follows_values(part) else keep(part)
@@ -81,11 +82,11 @@ def split(
         found.append(Auxiliary(whole, scan))
         return replace(scan, attributes=part.outputs, columns=names[: len(part.outputs)])
 
-    def keep_prefix(part: n.Top) -> n.Node:
+    def keep_buffer(part: n.Top) -> n.Node:
         assert part.limit is not None
         most = 2 * max(part.limit + part.offset, slack)
         names = tuple(f"c{i}" for i in range(len(part.outputs)))
-        scan = n.Scan(new_id(), f"prefix {len(found) + 1}", part.outputs, n.NEW, names)
+        scan = n.Scan(new_id(), f"top-k {len(found) + 1}", part.outputs, n.NEW, names)
         found.append(Auxiliary(replace(part, limit=most, offset=0), scan))
         return replace(part, input=scan)
 
@@ -99,7 +100,7 @@ def split(
             found.append(Auxiliary(shown, scan))
         return replace(scans[part.shown], attributes=part.attributes)
 
-    if isinstance(node, n.Fixpoint) and len(node.predicates) == 1:  # the view itself holds it
+    if isinstance(node, n.Fixpoint) and len(node.predicates) == 1:  # the view itself stores it
         return Split(node.with_inputs(tuple(n.transform(part, aside) for part in node.inputs)), tuple(found))
     return Split(n.transform(node, aside), tuple(found))
 
@@ -111,7 +112,7 @@ def _only(scan: n.Scan, wanted: set[Attribute]) -> n.Scan:
 
 
 def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
-    """The group-by with the counts that its laws need: of rows, and of values that are not NULL per sum."""
+    """The group-by with the counts that its laws need: of rows, and per sum of values that are not NULL."""
     if any(call.text is not None for call in node.calls):
         return node
     calls = list(node.calls)
@@ -126,13 +127,13 @@ def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
 
 
 def _if_any(node: n.Node, numbers: Numbers) -> n.Aggregate:
-    """One row if an expression has any, none if it has none."""
+    """One row if an expression has any row, else none."""
     there = numbers.attribute("there", Type("boolean"), nullable=False)
     return n.Aggregate(n.Project(node, ((there, text("true")),)), (there,), ())
 
 
 def _by_key(node: n.Exists, numbers: Numbers, first_column: Callable[[n.Scan], str | None]) -> n.Exists:
-    """A semi or anti join against the different keys of its right side, unless they can be read by key already."""
+    """A semi or anti join against the distinct keys of its right side, unless that can be read by key already."""
     keys = tuple(dict.fromkeys(equality.right for equality in node.equalities))
     if isinstance(node.right, (n.Aggregate, n.Distinct)) or leads_to_sorted(node.right, keys, first_column):
         return node

@@ -1,6 +1,6 @@
-"""What keys make unnecessary in a query, before it is laid out to be kept. One rule each, with the theorem it rests on.
+"""Operators that keys make unnecessary, removed from a query before it is maintained: one function and theorem each.
 
-The query itself stays as it was written; only what is stored and maintained becomes less.
+The view's own query stays as written; only less is stored and maintained.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from viewkeeper.analysis.dependencies import Declared, facts_of
 
 
 def without_needless(node: n.Node, declared: Declared) -> n.Node:
-    """The query without what its keys make unnecessary."""
+    """The query without the operators that its keys make unnecessary."""
     return _Simplification(declared).of(node)
 
 
 def needless(node: n.Node, declared: Declared) -> list[str]:
-    """What keys make unnecessary in a query, in words."""
+    """The operators that keys make unnecessary in a query, in words."""
     work = _Simplification(declared)
     work.of(node)
     return work.left_out
@@ -40,13 +40,13 @@ class _Simplification:
             if simpler is not part:
                 keys = facts_of(part.inputs[0], self.declared).keys
                 listed = ", ".join(f"({', '.join(a.name for a in sorted(k, key=lambda a: a.number))})" for k in keys)
-                self.left_out.append(f"{title(part)} needs nothing to be kept: {listed} is a key of what it reads")
+                self.left_out.append(f"{title(part)} needs no auxiliary relation: {listed} is a key of what it reads")
                 part = simpler
         return part
 
 
 def distinct_of_a_key(node: n.Node, declared: Declared) -> n.Node:
-    """ε(S) = S where S has a key: no row is there twice (Theorem 5.3), so no counts are needed."""
+    """ε(S) = S where S has a key: S has no duplicates (Theorem 5.3), so no counts are needed."""
     if isinstance(node, n.Distinct) and facts_of(node.input, declared).keys:
         return node.input
     return node
@@ -68,7 +68,7 @@ def group_by_a_key(node: n.Node, declared: Declared) -> n.Node:
 
 
 def _of_one_row(call: n.Call) -> Expression | None:
-    """An aggregate of a single row; None if that takes more than its value."""
+    """The value of an aggregate over a single row; None if that is not a simple expression."""
     argument = call.argument
     if call.text is not None:
         return None
@@ -92,7 +92,7 @@ Refers = Callable[[n.Scan, n.Scan], list[tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def parents_first(node: n.Node, refers: Refers) -> n.Node:
-    """Joins along foreign keys begin with what is referred to, and know it: then rows that come there reach nothing.
+    """Joins along foreign keys begin with the referenced table, and record it: then rows inserted there match nothing.
 
     S ⋈ T with S.a → T.k:  ΔT ⋈ S@old = ∅, because S@old refers to keys of T@old only, and ΔT has none of these.
     """
@@ -120,7 +120,7 @@ def parents_first(node: n.Node, refers: Refers) -> n.Node:
 
 
 def _base(node: n.Node) -> n.Scan | None:
-    """The scan that an expression takes rows of, as they are."""
+    """The scan whose rows an expression returns as they are."""
     while isinstance(node, (n.Filter, n.Project)):
         node = node.input
     return node if isinstance(node, n.Scan) else None
@@ -141,7 +141,7 @@ def _compares(node: n.Join, child: n.Scan | None, parent: n.Scan | None, refers:
 
 
 def _ordered(count: int, pairs: list[tuple[int, int]]) -> list[int]:
-    """Numbers in their order, but each after all that it refers to, as far as that is possible."""
+    """The positions 0 to count - 1 in order, but each after those it refers to, as far as possible."""
     order: list[int] = []
     waiting = list(range(count))
     while waiting:
@@ -153,4 +153,4 @@ def _ordered(count: int, pairs: list[tuple[int, int]]) -> list[int]:
 
 
 RULES: tuple[Callable[[n.Node, Declared], n.Node], ...] = (distinct_of_a_key, group_by_a_key)
-"""In the order in which they are tried at every node, from the bottom up."""
+"""In the order in which they are tried at every node, bottom up."""

@@ -1,4 +1,4 @@
-"""Incremental or full: which way is cheaper for one view and one change, and why."""
+"""Incremental or full: which is cheaper for one view and one change, and why."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra.tuning import Tuning
-from viewkeeper.plan.cost import Changed, Rates, Stored, full_seconds, incremental_seconds, recursion_anew
+from viewkeeper.plan.cost import Changed, Rates, Stored, full_recursion_seconds, full_seconds, incremental_seconds
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A way to bring a view up to date, and the reason for it. `weighed`: the costs of both ways were compared."""
+    """An incremental or full refresh, and the reason for it. `weighed`: their costs were compared."""
 
     strategy: str
     reason: str
     note: str = ""
     weighed: bool = False
     limit: float | None = None
-    """Seconds that following the change may cost before it is given up for computing anew."""
+    """Seconds that an incremental refresh may cost before it is given up for a full one."""
 
 
 def choose(
     refresh: str, changed: int, stored: Stored, rates: Rates, tuning: Tuning, lay_out: Callable[[], Sequence[Changed]]
 ) -> Choice:
-    """The way to go for so many changed rows. `lay_out` says what following them reads; asked only if it matters."""
+    """The refresh for so many changed rows. `lay_out` gives the plans of an incremental one; called only if needed."""
     if refresh in ("full", "incremental"):
         return Choice(refresh, f"refresh = '{refresh}'")
     if stored.total <= tuning.negligible_rows:
@@ -32,33 +32,33 @@ def choose(
             "incremental", f"{count(changed)} changed, {count(stored.total)} to compute it from: too few to matter"
         )
     changes = lay_out()
-    follow, fresh = incremental_seconds(stored, changes, rates), full_seconds(stored, changed, rates)
+    incremental, full = incremental_seconds(stored, changes, rates), full_seconds(stored, changed, rates)
     reason = (
-        f"incremental about {span(follow)} ({', '.join([f'{count(changed)} changed', *reads(changes)])}), "
-        f"full about {span(fresh)} ({count(stored.total)})"
+        f"incremental about {span(incremental)} ({', '.join([f'{count(changed)} changed', *reads(changes)])}), "
+        f"full about {span(full)} ({count(stored.total)})"
     )
-    is_cheaper = fresh * tuning.full_margin + tuning.spare_queries * rates.query < follow
-    return Choice("full" if is_cheaper else "incremental", reason, weighed=True)
+    is_full_cheaper = full * tuning.full_margin + tuning.spare_queries * rates.query < incremental
+    return Choice("full" if is_full_cheaper else "incremental", reason, weighed=True)
 
 
 def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rates, tuning: Tuning) -> Choice:
-    """The way to go for a recursive relation.
+    """The refresh of a recursive relation.
 
-    How many rounds a change takes is not known beforehand. So it is followed, unless it is large, until that has cost
-    as much as computing anew would.
+    How many rounds a change takes is not known beforehand. So unless the change is large, the refresh is incremental
+    until that has cost as much as a full one would.
     """
     if refresh in ("full", "incremental"):
         return Choice(refresh, f"refresh = '{refresh}'")
-    told = f"{count(changed)} changed of {count(stored.total)} that the recursion reads"
+    reason = f"{count(changed)} changed of {count(stored.total)} that the recursion reads"
     if changed * tuning.large_share > stored.total and changed > tuning.negligible_rows:
-        return Choice("full", f"{told}: full refresh", weighed=True)
+        return Choice("full", f"{reason}: full refresh", weighed=True)
     matters = stored.total + stored.rows > tuning.negligible_rows
-    limit = recursion_anew(stored, rates, tuning.small_rows) if matters else None
-    return Choice("incremental", told, weighed=True, limit=limit)
+    limit = full_recursion_seconds(stored, rates, tuning.small_rows) if matters else None
+    return Choice("incremental", reason, weighed=True, limit=limit)
 
 
 def turns(choice: Callable[[int], Choice], most: int) -> int | None:
-    """From about how many changed rows on a choice is for computing anew; None if not even with `most`."""
+    """The break-even: from about how many changed rows on a full refresh is chosen; None if not even with `most`."""
 
     def is_full(changed: int) -> bool:
         return choice(changed).strategy == "full"
@@ -76,16 +76,16 @@ def turns(choice: Callable[[int], Choice], most: int) -> int | None:
 
 
 def reads(changes: Sequence[Changed]) -> list[str]:
-    """What following changes reads, in words."""
+    """What an incremental refresh reads, in words."""
     readings = [(change, reading) for change in changes for reading in change.plan.readings if reading.rows]
     by_key = sum(1 for change, reading in readings if reading.columns and change.known)
     whole = sum(reading.rows for change, reading in readings if not (reading.columns and change.known))
-    told = [f"{by_key} read{'' if by_key == 1 else 's'} by key"] if by_key else []
-    return [*told, f"{count(whole)} in full"] if whole else told
+    words = [f"{by_key} read{'' if by_key == 1 else 's'} by key"] if by_key else []
+    return [*words, f"{count(whole)} in full"] if whole else words
 
 
 def span(seconds: float) -> str:
-    """A time in words, no more exact than an estimate is."""
+    """A duration in words, with two digits."""
     if seconds < 0.001:
         return "1 ms"
     if seconds < 0.9995:

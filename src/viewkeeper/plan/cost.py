@@ -1,7 +1,7 @@
-"""What bringing a stored relation up to date costs, by change and anew, in seconds: a rough model of rows and queries.
+"""The cost of an incremental and of a full refresh, in seconds: a rough model of rows and queries.
 
-    anew       a query per large relation, all rows of its inputs, and its own stored rows compared
-    by change  its queries, the changed rows, what they make the plan read, and the rows that come and go
+    full         a query per large relation, all rows of its inputs, and its own stored rows compared
+    incremental  its queries, the changed rows, what they make the plan read, and the inserted and deleted rows
 
 Only the ratio of the two matters. `benchmarks/calibrate.py` prints both beside measured times; the rates come from it.
 """
@@ -21,15 +21,15 @@ class Rates:
     row: float
     """For a row that is read."""
     passed: float
-    """For a row of a file that is read for other rows with the right keys."""
+    """For a row that is read only because its file has other rows with the wanted keys."""
     worked: float
     """For a row that is joined, grouped or sorted as well."""
     changed: float
-    """For a changed row, on its way through driver and plan."""
+    """For a changed row of an input, passed through driver and plan."""
     written: float
-    """For a row that comes or goes, checked and written."""
+    """For an inserted or deleted row of the relation, checked and written."""
     compared: float
-    """For a stored row that is compared with the one computed anew."""
+    """For a stored row that is compared with the recomputed one."""
     on_driver: float = 1e-6
     """For a row that is joined on the driver."""
 
@@ -42,10 +42,10 @@ RATES = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A relation that a change makes a plan read: in which state, and by which columns (all of it if by none).
+    """A relation that an incremental plan reads: in which state, and by which columns (all of it if by none).
 
     `sorted`: it is sorted by one of those columns, so that the keys pick files. `local`: it is so small that the driver
-    reads it, without a query. `per_key`: how many rows are expected for a key.
+    reads it without a query. `per_key`: the expected number of rows of a key.
     """
 
     relation: str
@@ -59,7 +59,7 @@ class Reading:
     per_key: float = 1.0
 
     def rows_for(self, keys: int) -> int:
-        """How many rows are read for so many different keys, each in another file."""
+        """How many rows are read for so many distinct keys, each in another file."""
         if not (self.columns and self.sorted):
             return self.rows
         return min(self.rows, keys * -(-self.rows // max(self.files, 1)))
@@ -75,7 +75,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Plan:
-    """The change of a stored relation when one of its inputs changes: what it reads, and its queries beside reads."""
+    """The plan for a change of one input: what it reads, and its queries other than those reads."""
 
     readings: tuple[Reading, ...]
     queries: int = 1
@@ -83,7 +83,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Changed:
-    """So many changed rows of an input, and the plan that follows them. `known`: the driver holds their keys."""
+    """The number of changed rows of an input, and the plan for them. `known`: their keys are on the driver."""
 
     rows: int
     plan: Plan
@@ -92,9 +92,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class Stored:
-    """The relation that is brought up to date: its rows, and those of each input, the changed ones included.
+    """The relation to refresh: its rows, and those of each input, the changed ones included.
 
-    `heavy`: its rows come from joins, group-bys or sorts. `queries`: those of computing it anew.
+    `heavy`: its rows come from joins, group-bys or sorts. `queries`: those of a full refresh.
     """
 
     rows: int
@@ -108,22 +108,22 @@ class Stored:
         return sum(self.inputs)
 
     def moved(self, changed: int) -> float:
-        """How many of its rows come and go with so many changed ones: in proportion to its largest input."""
+        """How many of its rows change with so many changed ones: in proportion to its largest input."""
         return changed * self.rows / max((1, *self.inputs))
 
     def work(self, rates: Rates) -> float:
-        """Seconds for a row that is read and worked through."""
+        """Seconds to read and process a row."""
         return rates.row + (rates.worked if self.heavy else 0.0)
 
 
 ROUNDS, FEW_QUERIES = 10, 3
-"""Rounds that a recursion is expected to take, each a query; and the queries of one worked out on the driver."""
+"""Expected rounds of a recursion, each a query; and the queries of one that is evaluated on the driver."""
 
 
-def recursion_anew(stored: Stored, rates: Rates, small_rows: int) -> float:
-    """Seconds to compute a recursive relation from its inputs and compare it with what is stored.
+def full_recursion_seconds(stored: Stored, rates: Rates, small_rows: int) -> float:
+    """Seconds for a full refresh of a recursive relation.
 
-    Up to `small_rows` rows it is expected to be worked out on the driver.
+    Up to `small_rows` rows it is expected to be evaluated on the driver.
     """
     rows = stored.total + stored.rows
     if rows <= small_rows:
@@ -132,13 +132,13 @@ def recursion_anew(stored: Stored, rates: Rates, small_rows: int) -> float:
 
 
 def full_seconds(stored: Stored, changed: int, rates: Rates) -> float:
-    """Seconds for computing it from its inputs and comparing it with what is stored, after so many changed rows."""
+    """Seconds for a full refresh, after so many changed rows."""
     compared = (2 * stored.rows + stored.moved(changed)) * rates.compared
     return stored.queries * rates.query + stored.total * stored.work(rates) + compared
 
 
 def incremental_seconds(stored: Stored, changes: Sequence[Changed], rates: Rates) -> float:
-    """Seconds for following the changes of some inputs."""
+    """Seconds for an incremental refresh."""
     seconds = 0.0
     for change in changes:
         seconds += change.plan.queries * rates.query + change.rows * (rates.changed + stored.work(rates))
@@ -148,7 +148,7 @@ def incremental_seconds(stored: Stored, changes: Sequence[Changed], rates: Rates
 
 
 def _read(reading: Reading, change: Changed, stored: Stored, rates: Rates) -> float:
-    """Seconds for one relation: by key only the rows that are found are worked through, the others are passed by."""
+    """Seconds to read one relation: by key, only the matching rows are processed, the others are skipped."""
     query = 0.0 if reading.local else rates.query
     if not reading.columns or not change.known:
         return query + reading.rows * stored.work(rates)

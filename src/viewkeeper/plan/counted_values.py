@@ -1,9 +1,9 @@
-"""Aggregates computed from the different values of their arguments, kept with their counts.
+"""Aggregates computed from the distinct values of their arguments, stored with their counts.
 
     C = γ[g, x; count(*)] S        γ[g; count(DISTINCT x)] S = γ[g; count(x)] C
 
-Over C, count(DISTINCT) and sum(DISTINCT) are a plain count and sum, which follow the change alone. Any other aggregate
-without groups is computed from C, each value as often as it is there: that reads all of C, but nothing of S.
+Over C, count(DISTINCT) and sum(DISTINCT) are a plain count and sum, maintained from the change alone. Any other
+aggregate without groups is computed from C, each value repeated by its count: that reads all of C, but nothing of S.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Keep = Callable[[n.Aggregate], n.Scan]
 BIGINT = Type("bigint")
 
 PORTION = 1_000
-"""Copies of a value are made by arrays of at most so many elements, however many copies there are."""
+"""Copies of a value are made by arrays of at most so many elements."""
 
 PARTS = 3
-"""So many sets of arguments get a relation of their own; where there are more, one has all arguments together."""
+"""Up to so many sets of arguments get a relation each; if there are more, one relation has all arguments."""
 
 OF_A_SET = frozenset(("approx_count_distinct", "collect_set", "first", "max_by", "min_by"))
-"""Aggregates that do not depend on how often a value is there."""
+"""Aggregates that do not depend on the counts of values."""
 
 
 def follows_values(node: n.Aggregate) -> bool:
-    """Whether a group-by is better computed from the different values of its arguments than from its input."""
+    """Whether a group-by is better computed from the distinct values of its arguments than from its input."""
     texts = [call for call in node.calls if call.text is not None]
     if not texts or any(a.type.has_map() for call in texts for a in _arguments(call)):
         return False
@@ -39,7 +39,7 @@ def follows_values(node: n.Aggregate) -> bool:
 
 
 def by_values(node: n.Aggregate, keep: Keep, numbers: Numbers) -> n.Node:
-    """The group-by over stored parts: aggregates with a state by themselves, the others per set of arguments."""
+    """The group-by over auxiliary relations: one for aggregates with a state, the others per set of arguments."""
     plain = tuple(call for call in node.calls if call.text is None)
     parts: list[n.Node] = [keep(replace(node, calls=plain))] if plain else []
     apart = _apart(node)
@@ -54,7 +54,7 @@ def by_values(node: n.Aggregate, keep: Keep, numbers: Numbers) -> n.Node:
 
 
 def _apart(node: n.Aggregate) -> dict[tuple[Attribute, ...], list[n.Call]]:
-    """The aggregates without a state, by their arguments."""
+    """The aggregates without a state, grouped by their arguments."""
     found: dict[tuple[Attribute, ...], list[n.Call]] = {}
     for call in node.calls:
         if call.text is not None:
@@ -72,7 +72,7 @@ def _sorted(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
 
 
 def _is_total(call: n.Call) -> bool:
-    """Whether a call is a count or an exact sum of different values."""
+    """Whether a call is a count or an exact sum of distinct values."""
     assert call.text is not None
     shape = "".join(part if isinstance(part, str) else "{}" for part in call.text.parts)
     if re.fullmatch(r"count\(DISTINCT \{\}(, \{\})*\)", shape):
@@ -82,17 +82,17 @@ def _is_total(call: n.Call) -> bool:
 
 
 def _depends_on_copies(call: n.Call) -> bool:
-    """Whether it matters to an aggregate how often a value is there."""
+    """Whether an aggregate depends on the counts of values."""
     assert call.text is not None
-    told = call.text.sql
-    distinct = told.startswith(f"{call.function}(DISTINCT ")
-    floats = call.function in ("sum", "avg") and "collect_set(" in told
+    sql = call.text.sql
+    distinct = sql.startswith(f"{call.function}(DISTINCT ")
+    floats = call.function in ("sum", "avg") and "collect_set(" in sql
     return not (call.function in OF_A_SET or distinct or floats)
 
 
 @dataclass(frozen=True)
 class _Values:
-    """C: the different values of some arguments in each group of `node`, with their counts."""
+    """C: the distinct values of some arguments in each group of `node`, with their counts."""
 
     node: n.Aggregate
     arguments: tuple[Attribute, ...]
@@ -103,14 +103,14 @@ class _Values:
 
     @staticmethod
     def kept(node: n.Aggregate, arguments: tuple[Attribute, ...], keep: Keep, numbers: Numbers) -> _Values:
-        """Keeps C."""
+        """C as an auxiliary relation."""
         rows = n.Call(numbers.attribute("rows", BIGINT, nullable=False), "count")
         groups = tuple(dict.fromkeys((*node.groups, *arguments)))
         stored = keep(n.Aggregate(node.input, groups, (rows,), whole=not groups))
         return _Values(node, arguments, stored, rows.output, keep, numbers)
 
     def totals(self, calls: Sequence[n.Call]) -> n.Node:
-        """Counts and sums of different values, as those of C."""
+        """Counts and sums of distinct values, as counts and sums over C."""
         columns = {a: column(a) for a in self.stored.outputs if a != self.rows}
         made: list[n.Call] = []
         results = {group: column(group) for group in self.node.groups}
@@ -134,7 +134,7 @@ class _Values:
         return _project(self.keep(replace(self.node, input=below, calls=tuple(made))), results)
 
     def computed(self, calls: Sequence[n.Call]) -> n.Node:
-        """Any aggregates, from the values of C: each as often as it is there, if that matters."""
+        """Any aggregates, from the values of C, each repeated by its count if that matters."""
         below: n.Node = self.stored
         if not self.arguments or any(_depends_on_copies(call) for call in calls):
             portion, one = (self.numbers.attribute(name, Type("int"), nullable=False) for name in ("portion", "copy"))

@@ -1,4 +1,4 @@
-"""What can only be kept by computing it anew: said at CREATE, and refused under refresh = 'incremental'."""
+"""What can only be recomputed: reported at CREATE, and refused under refresh = 'incremental'."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from viewkeeper.plan.counted_values import follows_values
 
 
 def unbound(node: n.Node) -> list[tuple[str, str]]:
-    """The operators of a query whose change may read all of their input: what each is, and what to write instead."""
+    """The operators of a query whose change may read all of their input: the reason, and what to write instead."""
     found = []
     for part in node.walk():
         match part:

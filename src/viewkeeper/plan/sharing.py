@@ -1,11 +1,11 @@
-"""Inner joins that several views have in common: the change of one is derived once for all of them.
+"""Shared subexpressions: the change of an inner join that several views have is derived once for all of them.
 
-Two joins are the same if they join the same relations in the same order with the same conditions, whichever columns
-each view goes on to use: the common one has the columns of all. A virtual view that several views are defined over is
-such a join, unless each adds conditions of its own, which then are tested before the join.
+Two joins are the same if they join the same relations in the same order with the same conditions. The shared join has
+the columns that any of the views uses. A virtual view that several views are defined over is such a join, unless each
+adds conditions of its own, which then are tested before the join.
 
-In a view, the common join is replaced by a scan, as if it were a relation. Only its change is ever read; where a law
-asks for the join before or after the transaction, the join itself is put back.
+In a view, a scan takes the place of the shared join, as if it were a relation. Only its change is ever read; where a
+law needs the join in the old or new state, the join itself is put back.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from viewkeeper.algebra.printing import formula
 from viewkeeper.delta.compile import differentiate
 
 Form: TypeAlias = tuple[object, ...]
-"""A join without regard to the numbers of its attributes and to the columns it takes."""
+"""A join without its column ids and the choice of its columns."""
 
 
 @dataclass(frozen=True)
 class Common:
-    """A join that several views have, with the columns that any of them uses. `names` are its columns, in order."""
+    """A join that several views share, with the columns that any of them uses. `names` are its columns, in order."""
 
     id: str
     node: n.Node
@@ -35,7 +35,7 @@ class Common:
 
     @property
     def relations(self) -> frozenset[str]:
-        """What it reads."""
+        """The relations that it reads."""
         return frozenset(scan.relation for scan in n.scans(self.node))
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Common:
 
 
 class Sharing:
-    """The joins that some views have in common."""
+    """The joins that some views share."""
 
     def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
         """`views` are names or ids, each with its expression."""
@@ -67,7 +67,7 @@ class Sharing:
                 self._scans[place] = n.Scan(common.id, str(common), place.outputs, n.NEW, columns)
 
     def change(self, node: n.Node, changed: Collection[str], wanted: Collection[str]) -> n.Node | None:
-        """δ of a view's expression, with the changes of the `wanted` common joins read as if they were relations."""
+        """δ of a view's expression, with the changes of the `wanted` shared joins read as if they were relations."""
 
         def aside(part: n.Node) -> n.Node:
             scan = self._scans.get(part) if isinstance(part, n.Join) else None
@@ -89,7 +89,7 @@ class Sharing:
 
 
 def _joins(node: n.Node) -> Iterator[n.Join]:
-    """The inner joins of an expression that are not inside another."""
+    """The inner joins of an expression that are not inside another join."""
     if isinstance(node, n.Join):
         yield node
         return
@@ -98,7 +98,7 @@ def _joins(node: n.Node) -> Iterator[n.Join]:
 
 
 def _form(node: n.Node, names: dict[Attribute, str], numbers: Iterator[int]) -> Form | None:
-    """What makes two joins the same, noting how their columns are named; None if there is more to one than joins."""
+    """What equal joins have in common, adding their columns to `names`; None if there is more than joins."""
     match node:
         case n.Scan():
             number = next(numbers)
@@ -106,25 +106,25 @@ def _form(node: n.Node, names: dict[Attribute, str], numbers: Iterator[int]) -> 
             return ("scan", node.relation)
         case n.Filter():
             below = _form(node.input, names, numbers)
-            return None if below is None else ("filter", below, _told(node.condition, names))
+            return None if below is None else ("filter", below, _shape(node.condition, names))
         case n.Join() | n.Exists():
             parts = [_form(part, names, numbers) for part in node.inputs]
             if None in parts:
                 return None
             equalities = frozenset((frozenset((names[e.left], names[e.right])), e.null_safe) for e in node.equalities)
-            conditions = frozenset(_told(condition, names) for condition in node.conditions)
+            conditions = frozenset(_shape(condition, names) for condition in node.conditions)
             kind = "join" if isinstance(node, n.Join) else f"exists {node.negated}"
             return (kind, *parts, equalities, conditions)
         case _:
             return None
 
 
-def _told(expression: Expression, names: dict[Attribute, str]) -> tuple[object, ...]:
+def _shape(expression: Expression, names: dict[Attribute, str]) -> tuple[object, ...]:
     return tuple((names[part],) if isinstance(part, Attribute) else part for part in expression.parts)
 
 
 def _common(id: str, places: list[tuple[n.Node, dict[Attribute, str]]], users: frozenset[str]) -> Common:
-    """The join at all those places as one, with the columns of each."""
+    """The shared join for equal joins, with the columns of each."""
     first, names = places[0]
     kinds = {name: attribute for _, other in places for attribute, name in other.items()}
     own = set(names.values())

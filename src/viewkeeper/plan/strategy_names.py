@@ -1,4 +1,4 @@
-"""The strategies by name, and which of them an expression takes."""
+"""The names of the strategies, and which one maintains an expression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DIFFERENTIATE, FOLD, TOPK, FIXPOINT = "differentiate", "fold", "topk", "fixpoint
 
 
 def strategy_name(node: n.Node, *, stored: bool = True, auxiliary: bool = False) -> str:
-    """The strategy that maintains an expression incrementally: by its top node, if that is stored with its state."""
+    """The strategy that maintains an expression incrementally, given by its top node if that is stored."""
     if stored and isinstance(node, n.Aggregate):
         return FOLD
     if stored and isinstance(node, n.Fixpoint):

@@ -1,1 +1,1 @@
-"""Queries over a state: SELECT, results, views that store nothing, verification."""
+"""Queries over a state: SELECT, results, virtual views, verification."""

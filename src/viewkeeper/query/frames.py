@@ -1,4 +1,4 @@
-"""Queries over tables: through the algebra, or the user's text with each table replaced by the frame it stands for."""
+"""Queries as frames: through the algebra, or from the user's text with each table replaced by a frame."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 TARGET = "_vk_target"
-"""The name of a changing statement's table in its query, where it stands with its weights."""
+"""The name of the target table in the query of an UPDATE, DELETE or MERGE, where it has its weights."""
 
 Resolve = Callable[[str, Place], Scan | Frame]
-"""What a name in a query stands for: what to read of a stored relation, or the rows of a virtual view."""
+"""Resolves a name in a query: a scan of a stored relation, or the rows of a virtual view."""
 
 
 def query_frame(store: Store, query: QueryText, resolve: Resolve, given: Mapping[str, Frame] | None = None) -> Frame:
-    """The frame of a query. `resolve` says what to read of a table or view; `given` names frames that are neither."""
+    """The frame of a query. `resolve` finds tables and views; `given` are other frames by name."""
     frames: dict[str, Frame] = {}
     scans: dict[str, Scan] = {}
     tree = query.tree.copy() if query.made else query.tree
@@ -62,7 +62,7 @@ def query_frame(store: Store, query: QueryText, resolve: Resolve, given: Mapping
 
 
 def _spliced(text: str, references: list[Reference]) -> str:
-    """The text of a query, each table replaced by the name of the frame that it stands for."""
+    """The text of a query, each table replaced by the name of its frame."""
     if not references:
         return text
     parts: list[str] = []
@@ -77,12 +77,12 @@ def _spliced(text: str, references: list[Reference]) -> str:
 
 
 def _rendered(tree: exp.Expr, references: list[Reference]) -> str:
-    """A query that has no text of its own, each table replaced by the name of the frame that it stands for."""
+    """The rendered tree of a query without a text of its own, each table replaced by the name of its frame."""
     for number, reference in enumerate(references):
         if not reference.table.alias:
             reference.table.set("alias", exp.TableAlias(this=exp.to_identifier(reference.name, quoted=True)))
         reference.table.set("this", exp.var(f"\0_vk_{number}\0"))
-    pieces = render(tree).split("\0")  # no text has such a letter: in strings it is escaped
+    pieces = render(tree).split("\0")  # no text contains this character: in strings it is escaped
     if len(pieces) == 1:
         return pieces[0]
     return "".join(f"{{{piece}}}" if index % 2 else _braces(piece) for index, piece in enumerate(pieces))
@@ -100,13 +100,13 @@ _UNKNOWN = (
 
 
 def at_place(problem: ViewkeeperError, query: QueryText | None) -> ViewkeeperError:
-    """An engine's complaint about a query, with its place in the user's text."""
+    """An engine's error about a query, with its position in the user's text."""
     for pattern in _UNKNOWN:
         found = pattern.search(problem.message)
         if found:
             parts = [one or other for one, other in re.findall(r'`([^`]+)`|Identifier\("(.+?)"\)', found.group(1))]
             column = parts[-1]
-            if column.upper() == "ALL":  # Sail takes GROUP BY ALL and ORDER BY ALL for a column
+            if column.upper() == "ALL":  # Sail reads ALL in GROUP BY ALL and ORDER BY ALL as a column
                 return SqlError("the engine cannot run this: GROUP BY ALL or ORDER BY ALL", hint="name the columns")
             near = re.search(r"Did you mean one of the following\? \[(.+?)\]", problem.message)
             names = [part.replace("`", "") for part in near.group(1).split(", ")] if near else []
@@ -123,8 +123,11 @@ def at_place(problem: ViewkeeperError, query: QueryText | None) -> ViewkeeperErr
 
 
 def select_frame(tx: OpenTransaction, query: QueryText, given: dict[str, Frame] | None = None) -> Frame:
-    """The frame of a query inside the transaction. One of a changing statement, over the frames it is given, goes
-    through the algebra for its subqueries, and for operators that engines take in different ways."""
+    """The frame of a query inside the transaction.
+
+    The query of a changing statement, over `given` frames, goes through the algebra only if it has subqueries or
+    operators that engines evaluate differently.
+    """
 
     names = {**tx.given, **(given or {})}
 
@@ -168,7 +171,7 @@ def read_at(tables: TablesAt, name: str, place: Place | None) -> Scan | Frame:
 
 
 def columns_of(tx: OpenTransaction, frame: Frame, query: QueryText) -> list[tuple[str, str]]:
-    """Names and types of a query's frame; what is wrong with the query may only show here."""
+    """Names and types of a query's frame; an error in the query may only show here."""
     try:
         return tx.store.engine.columns(frame)
     except ViewkeeperError as problem:

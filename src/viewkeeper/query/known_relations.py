@@ -1,4 +1,4 @@
-"""The relations of a database, as an analysis knows them."""
+"""The relations of a database, in the form that analyses of views use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewkeeper.query.programs import DATALOG
 
 
 def known_relations(state: State) -> Known:
-    """Tables with their keys, views that are stored with those that follow from their queries, and virtual views."""
+    """Tables with their keys, materialized views with the keys derived from their queries, and virtual views."""
     known = Known()
 
     declared = declared_keys(state.relations.get)

@@ -1,4 +1,4 @@
-"""What a transaction would change, derived without writing anything."""
+"""The preview of a transaction: what it would change, derived without committing anything."""
 
 from __future__ import annotations
 

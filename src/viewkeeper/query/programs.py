@@ -1,6 +1,6 @@
-"""Datalog relations of a database: all their rules together, and the expressions that they come to.
+"""Datalog relations of a database: all their rules together, and the expressions that define them.
 
-Relations that depend on each other are one recursion; any other relation is a union of its rules, every row once.
+Relations that depend on each other are one recursion; any other relation is a distinct union of its rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.catalog.relations import Derived, MaterializedView
-from viewkeeper.datalog.normal import NormalRule, normalise
+from viewkeeper.datalog.normal import NormalRule, normalize
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.program_tree import Atom, Clause
 from viewkeeper.datalog.rule_queries import Relations, column_names, selects
@@ -44,7 +44,7 @@ def clauses_of(tx: OpenTransaction) -> dict[str, tuple[Clause, ...]]:
 
 
 def strata_of(tx: OpenTransaction, clauses: Iterable[Iterable[Clause]]) -> tuple[Stratum, ...]:
-    """The strata of some rules. What is stored as one recursion stays one, so that it follows a change of its rules."""
+    """The strata of some rules. A stored recursion stays one, so that it is maintained when its rules change."""
     there = (r.definition for r in tx.alive() if isinstance(r, MaterializedView))
     nodes = [definition.as_written for definition in there if definition.language == DATALOG]
     stored = {tuple(p.name for p in node.predicates) for node in nodes if isinstance(node, n.Fixpoint)}
@@ -53,11 +53,11 @@ def strata_of(tx: OpenTransaction, clauses: Iterable[Iterable[Clause]]) -> tuple
 
 def normal(clauses: Iterable[Iterable[Clause]]) -> list[NormalRule]:
     """Rules in normal form."""
-    return [rule for listed in clauses for clause in listed for rule in normalise(clause)]
+    return [rule for listed in clauses for clause in listed for rule in normalize(clause)]
 
 
 def made_again(tx: OpenTransaction, relation: Derived) -> Made:
-    """The query of a view, read again because something that it reads was defined anew."""
+    """The query of a view, translated again because something that it reads was redefined."""
     definition = relation.definition
     if definition.language != DATALOG:
         return define(tx, definition.sql, definition.sql, definition.names, relation.name)
@@ -67,11 +67,11 @@ def made_again(tx: OpenTransaction, relation: Derived) -> Made:
 
 
 class _Known(Names):
-    """What names in rules stand for: recursive relations, virtual ones being made, all others as in a query."""
+    """Resolves names in rules: recursive relations, virtual ones being defined, all others as in a query."""
 
-    def __init__(self, tx: OpenTransaction, coming: Mapping[str, Query], markers: Mapping[str, n.Scan]) -> None:
+    def __init__(self, tx: OpenTransaction, new: Mapping[str, Query], markers: Mapping[str, n.Scan]) -> None:
         super().__init__(tx)
-        self.coming = coming
+        self.new = new
         self.markers = markers
 
     def find(self, name: str, place: Place) -> Stored | Virtual:
@@ -80,18 +80,18 @@ class _Known(Names):
         if marker is not None:
             return Virtual(name, Query(marker, tuple(a.name for a in marker.attributes)))
         found = super().find(name, place)
-        return Virtual(name, self.coming[name]) if name in self.coming else found
+        return Virtual(name, self.new[name]) if name in self.new else found
 
 
 class Program:
-    """Makes the expressions of Datalog relations, stratum by stratum."""
+    """Translates the rules of Datalog relations to expressions, stratum by stratum."""
 
     def __init__(self, tx: OpenTransaction, schemas: Mapping[str, Schema]) -> None:
-        """`schemas` are the columns of relations that the rules define, as far as they are declared."""
+        """`schemas` are those of the relations that the rules define, as far as they are declared."""
         self.tx = tx
         self.schemas = dict(schemas)
         self.typer = EngineTyper(tx.store.engine)
-        self.coming: dict[str, Query] = {}  # virtual relations that are made together
+        self.new: dict[str, Query] = {}  # virtual relations defined by the same program
         self.functions = tx.store.known_functions()
 
     def made(self, stratum: Stratum) -> dict[str, Made]:
@@ -100,7 +100,7 @@ class Program:
             there = self.tx.find(name)
             if name not in self.schemas and there is not None:
                 self.schemas[name] = there.schema
-        with _told_of(stratum.rules[0]):
+        with _blamed_on(stratum.rules[0]):
             return self._recursive(stratum) if stratum.is_recursive else self._plain(stratum)
 
     def _relations(self, rules: Sequence[NormalRule]) -> Relations:
@@ -117,7 +117,7 @@ class Program:
         relations = self._relations(stratum.rules)
         head = self.schemas.get(name)
         text = " UNION ALL ".join(query for rule in stratum.rules for query in selects(rule, relations, head))
-        names = _Known(self.tx, self.coming, {})
+        names = _Known(self.tx, self.new, {})
         query = read_query(text, text, names, self.typer)
         columns = tuple(head.names) if head is not None else column_names(stratum.rules[0])
         made = Made(Query(_as_set(query.node), columns), columns, tuple(names.used))
@@ -139,9 +139,9 @@ class Program:
             for name in stratum.relations
         }
         recursion = Recursion(context, markers, None, bag=False)
-        names = _Known(self.tx, self.coming, markers)
+        names = _Known(self.tx, self.new, markers)
         for rule in stratum.rules:
-            with _told_of(rule):
+            with _blamed_on(rule):
                 for text in selects(rule, relations, self.schemas[rule.head.relation]):
                     query = read_query(text, text, names, self.typer)
                     node, _ = n.fresh(query.node, context.numbers)
@@ -155,7 +155,7 @@ class Program:
         return found
 
     def _infer(self, name: str, stratum: Stratum) -> None:
-        """The columns of a recursive relation that is not declared, from its rules that are not recursive."""
+        """Infers the columns of an undeclared recursive relation from those of its rules that are not recursive."""
         start = [
             rule
             for rule in stratum.rules
@@ -169,15 +169,15 @@ class Program:
                 place=rule.head.place,
             )
         text = " UNION ALL ".join(query for rule in start for query in selects(rule, self._relations(start), None))
-        query = translate(text, text, _Known(self.tx, self.coming, {}), self.typer)
+        query = translate(text, text, _Known(self.tx, self.new, {}), self.typer)
         names = column_names(start[0])
         columns = (Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True))
         self.schemas[name] = Schema(tuple(columns))
 
 
 @contextlib.contextmanager
-def _told_of(rule: NormalRule) -> Iterator[None]:
-    """What is wrong with the SQL of a rule, said of the rule."""
+def _blamed_on(rule: NormalRule) -> Iterator[None]:
+    """Turns an error about the SQL of a rule into one about the rule."""
     try:
         yield
     except DatalogError:

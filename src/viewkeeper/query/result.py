@@ -1,4 +1,4 @@
-"""Results: what a query gives back, computed when first looked at."""
+"""Results of statements; the rows of a query are computed when they are first asked for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Result:
         again: Callable[[], Frame] | None = None,
         remarks: Sequence[str] = (),
     ) -> None:
-        """`again` makes the frame anew, should the engine lose its session before the rows are asked for."""
+        """`again` makes the frame again, if the engine loses its session before the rows are asked for."""
         self.commit = commit
         self.remarks = list(remarks)
         self.state = state
@@ -46,7 +46,7 @@ class Result:
 
     @property
     def has_rows(self) -> bool:
-        """Whether this is the result of a query, be it of no rows, and not of a change."""
+        """Whether this is the result of a query (even one with no rows), not of a change."""
         return self._table is not None or self._frame is not None
 
     @property
@@ -75,7 +75,7 @@ class Result:
         except SessionLost:
             if self._again is None or self._engine.given is not None:
                 raise
-            self._engine.forget_session()  # a frame can be made without a word to the engine
+            self._engine.forget_session()  # making a frame does not contact the engine, so it would not notice the loss
             self._frame = self._engine.surviving(self._again)
             return action(self._frame)
         except ViewkeeperError as problem:
@@ -125,7 +125,7 @@ class Result:
 
 
 def _plain(value: Any, kind: Type) -> Any:
-    """Nested values as people write them: maps as dicts."""
+    """A nested value as plain Python: maps and structs as dicts."""
     if value is None:
         return None
     if kind.name == "map" and kind.key is not None and kind.value is not None:
@@ -139,7 +139,7 @@ def _plain(value: Any, kind: Type) -> Any:
 
 
 def _hashable(value: Any) -> Any:
-    """A map's key: nested ones become tuples."""
+    """A map key that Python can hash: nested values become tuples."""
     if isinstance(value, dict):
         return tuple(_hashable(part) for part in value.values())
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""A view computed on another engine than the one that keeps it, so that a mistake of one engine shows.
+"""Second opinions: a view computed on another engine than the one that maintains it, to find an engine's mistakes.
 
-Apache Spark runs the user's own text over the stored rows, wherever that can only have one answer; else, and on Sail,
-the other engine runs the algebra that the view was translated to.
+Apache Spark runs the user's own text over the stored rows, if that can only have one answer; else, and on Sail, the
+other engine runs the algebra that the view was translated to.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from viewkeeper.sql.query_text import QueryText
 from viewkeeper.store.store import Store
 
 WRITTEN, ALGEBRA = "its query as written", "its algebra"
-"""What was computed."""
+"""What the other engine computed."""
 
 _ANY_ORDER = re.compile(
     r"\b(collect_list|array_agg|listagg|string_agg|first|first_value|last|last_value|any_value|max_by|min_by|mode)\s*\(",
     re.IGNORECASE,
 )
-"""Functions whose value may depend on an order that the text leaves open; the algebra has decided on one."""
+"""Functions whose value may depend on an order that the text leaves open; the algebra fixes one."""
 
 
 def other_engine(own: Engine, choice: str) -> Engine:
-    """The engine that a user names for a second opinion, under the settings and with the functions of the own one."""
+    """The engine that a user names for a second opinion, with the settings and functions of the database's own."""
     if choice.strip().lower() == "spark" and not has_java():
         raise EngineError(
             f"Apache Spark needs Java {NEEDED} or newer, and none was found",
@@ -52,7 +52,7 @@ def other_engine(own: Engine, choice: str) -> Engine:
 def computed(store: Store, state: State, relation: Derived, epoch: int, *, foreign: bool) -> tuple[Frame, str]:
     """The rows of a view's query in canonical form, and what was computed: its text or its algebra.
 
-    `foreign`: as a second opinion, by its text where that can be.
+    `foreign`: as a second opinion, from its text where possible.
     """
     node = relation.definition.as_written
     if foreign and store.engine.kind == "spark" and relation.definition.language == "sql" and _has_one_answer(relation):
@@ -60,13 +60,13 @@ def computed(store: Store, state: State, relation: Derived, epoch: int, *, forei
         if frame is not None:
             return canonical_frame(store.engine, frame, relation.schema), WRITTEN
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    anew = Lowering(store.engine, reader).lower(n.at(node, n.NEW))
-    frame = anew.frame.select(*listed(*anew.columns)).toDF(*relation.schema.names)
+    lowered = Lowering(store.engine, reader).lower(n.at(node, n.NEW))
+    frame = lowered.frame.select(*listed(*lowered.columns)).toDF(*relation.schema.names)
     return canonical_frame(store.engine, frame, relation.schema), ALGEBRA
 
 
 def _has_one_answer(relation: Derived) -> bool:
-    """Whether the text leaves nothing open: which of equal rows a LIMIT or a window counts first."""
+    """Whether the text has only one answer: no LIMIT, window or function that depends on the order of equal rows."""
     parts = relation.definition.as_written.walk()
     return not any(isinstance(part, (n.Top, n.Window)) for part in parts) and not _ANY_ORDER.search(
         relation.definition.sql

@@ -1,7 +1,6 @@
 """SELECT through the algebra of views: a query is a view without a name, read once.
 
-A plain query (`sql/select_statements.py`) and one that the algebra refuses by name go to the engine as they are
-written.
+A plain query (`sql/select_statements.py`), and one that the algebra refuses, go to the engine as they are written.
 """
 
 from __future__ import annotations
@@ -46,21 +45,21 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
 class Tables(Protocol):
-    """What a query reads: the relations its names stand for, and their rows."""
+    """Resolves the names in a query to relations, and reads their rows."""
 
     def find(self, name: str, place: Place) -> Stored | Virtual:
         """The relation of a name."""
 
     def seen(self, query: Query) -> Query:
-        """The query over what is stored."""
+        """The query over stored relations that are up to date."""
 
     def reader(self) -> Reader:
-        """Reads what is stored."""
+        """A reader of the stored relations."""
 
 
 @dataclass(frozen=True)
 class TablesIn:
-    """The relations as a transaction sees them, and frames that a changing statement gives names."""
+    """The relations as a transaction sees them, and named frames of a changing statement."""
 
     tx: OpenTransaction
     given: Mapping[str, Frame]
@@ -86,11 +85,11 @@ class TablesIn:
         return replace(found, id=f"{found.id}{OLD_STATE}")
 
     def seen(self, query: Query) -> Query:
-        """The query over what is stored: materialized views that are behind are computed."""
+        """The query with out-of-date materialized views replaced by their queries."""
         return seen_query(self.tx, query)
 
     def reader(self) -> Reader:
-        """Reads what the transaction sees."""
+        """A reader of what the transaction sees."""
         return _Given(StateReader.of(self.tx), self.given)
 
 
@@ -105,14 +104,14 @@ def _marked_old(node: n.Node) -> n.Node:
 
 @dataclass(frozen=True)
 class _Given:
-    """Reads what is stored, and frames that are given."""
+    """Reads stored relations, and given frames."""
 
     stored: StateReader
     given: Mapping[str, Frame]
 
     @property
     def queries(self) -> int:
-        """How many queries it has run so far."""
+        """The number of queries it has run so far."""
         return self.stored.queries
 
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
@@ -174,16 +173,16 @@ class TablesAt:
         return Stored(relation.id, relation.name, relation.schema)
 
     def seen(self, query: Query) -> Query:
-        """The query as it is."""
+        """The query itself: what is stored at an epoch does not change."""
         return query
 
     def reader(self) -> Reader:
-        """Reads the state of the epoch."""
+        """A reader of the state at the epoch."""
         return StateReader(self.store, self.state.relations.__getitem__, self.epoch, self.epoch)
 
 
 def translated(store: Store, query: QueryText, tables: Tables) -> Selected | str:
-    """A query as algebra, or why it goes to the engine as it is written."""
+    """A query as algebra, or the reason why it goes to the engine as it is written."""
     typer = EngineTyper(store.engine)
     if is_plain(query) and says_the_same(query.tree, coerces=typer.coerces):
         return PLAIN
@@ -194,7 +193,7 @@ def translated(store: Store, query: QueryText, tables: Tables) -> Selected | str
 
 
 def selected_frame(store: Store, query: QueryText, tables: Tables, written: Callable[[], Frame]) -> Frame:
-    """The rows of a query. `written` gives the frame of its text as it is."""
+    """The frame of a query, through the algebra or, from `written`, of its text as it is."""
     found = translated(store, query, tables)
     if isinstance(found, str):
         return written()
@@ -205,8 +204,10 @@ def selected_frame(store: Store, query: QueryText, tables: Tables, written: Call
 
 
 def _engine_names(store: Store, query: Query, written: Callable[[], Frame]) -> tuple[str, ...]:
-    """The names that the engine gives to the columns of the text; ours if it cannot run the text itself, or takes it
-    for other columns."""
+    """The names that the engine gives to the columns of the text.
+
+    Ours if it cannot run the text, or finds another number of columns.
+    """
     try:
         names = tuple(name for name, _ in store.engine.columns(written()))
     except SessionLost:
@@ -217,16 +218,16 @@ def _engine_names(store: Store, query: Query, written: Callable[[], Frame]) -> t
 
 
 def _is_ordered(node: n.Node) -> bool:
-    """Whether rows come in the order of an ORDER BY, which columns and conditions above it hand on."""
+    """Whether rows are in the order of an ORDER BY, which projections and filters above it preserve."""
     while isinstance(node, (n.Project, n.Filter)):
         node = node.input
     return isinstance(node, n.Top) and not node.partition
 
 
 def _rows(lowering: Lowering, node: n.Node) -> Frame:
-    """The rows of a query, the last ORDER BY and LIMIT as the engine has them: which of equal rows come first is open.
+    """The rows of a query, with the outermost ORDER BY and LIMIT left to the engine: the order of equal rows is open.
 
-    In a view a LIMIT goes by the whole row, so that it always keeps the same ones.
+    (In a view, LIMIT breaks ties by the whole row, so that it always selects the same rows.)
     """
     if not _is_ordered(node):
         lowered = lowering.lower(node)

@@ -1,4 +1,4 @@
-"""Verification: a view computed anew from its own query and compared with what is stored, as bags."""
+"""Verification: a view recomputed from its own query and compared with what is stored, as bags."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from viewkeeper.store.store import Store
 from viewkeeper.transaction.suspension import stale_remarks
 
 TOLERANCE = 1e-9
-"""FLOAT and DOUBLE values may differ by this share; everything else must be equal."""
+"""The relative tolerance of FLOAT and DOUBLE values; everything else must be equal."""
 
 MOST_DIFFERENCES = 10_000
-"""Differing rows that are looked at; those with floats may turn out to be near enough, so many more of them are."""
+"""The limit of differing rows that are compared."""
 
 MOST_NEAR = 1_000_000
+"""The same with float columns: many of these rows may turn out to be within the tolerance."""
 
 SHOWN = 20
-"""Differing rows that are kept for the user."""
+"""The limit of differing rows in the certificate."""
 
 
 @dataclass(frozen=True)
 class Checked:
     """One view, compared at one epoch. `missing` rows should be stored and are not, `extra` ones should not be.
 
-    `stale` says so of a suspended view, which is compared at the epoch at which it was last up to date. `engine` is the
-    one that recomputed it, and `computed` what it ran; `second` if it was asked for a second opinion.
+    `stale` is the remark on a suspended view, which is compared at the epoch as of which it is up to date. `engine` is
+    the one that recomputed it, and `computed` what it ran; `second` if that was a second opinion.
     """
 
     name: str
@@ -111,7 +112,7 @@ class Certificate:
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said of the views beside that: which are stale."""
+        """Remarks on the views that are stale."""
         return [view.stale for view in self.views if view.stale]
 
     def __bool__(self) -> bool:
@@ -122,7 +123,7 @@ class Certificate:
 
 
 def verify(store: Store, state: State, names: Sequence[str], engine: str | None = None) -> Certificate:
-    """Compares views with their queries; on another engine, if one is named."""
+    """Compares views with their recomputed queries; on another engine, if one is named."""
     other = store.on(other_engine(store.engine, engine)) if engine is not None else None
     checked = []
     for name in names:
@@ -132,28 +133,28 @@ def verify(store: Store, state: State, names: Sequence[str], engine: str | None 
         check = partial(_check, store, other, state, as_derived(relation))
         checked.append(
             check() if other is None else other.engine.surviving(check)
-        )  # the caller answers for the own one
+        )  # the caller handles lost sessions of the own engine
     return Certificate(tuple(checked))
 
 
 def _check(store: Store, other: Store | None, state: State, relation: Derived) -> Checked:
-    """`store` gives the checksum, so that it does not depend on who recomputes; all else is done by the other one."""
+    """Compares one view. The own engine computes the checksum, so that it is the same whichever engine recomputes."""
     by = other or store
     epoch = relation.definition.refreshed if relation.definition.is_demand else state.epoch
     schema = relation.schema
     fresh, how = computed(by, state, relation, epoch, foreign=other is not None)
     done = partial(Checked, engine=by.engine.kind, computed=how, second=other is not None)
-    if isinstance(relation, VirtualView):  # nothing is stored: what it is, is what the own engine says of its query
+    if isinstance(relation, VirtualView):  # nothing is stored, so the own engine's result takes its place
         if other is None:
             return done(relation.name, epoch, *_sum_up(store, _once(fresh, schema), schema))
-        told = _once(computed(store, state, relation, epoch, foreign=False)[0], schema)
-        rows, checksum = _sum_up(store, told, schema)
-        own = store.engine.collect(told.select(*listed(*map(quote, schema.names))))
-        stored = other.engine.arrow(conform(own, schema, signed=False), schema)
+        own = _once(computed(store, state, relation, epoch, foreign=False)[0], schema)
+        rows, checksum = _sum_up(store, own, schema)
+        collected = store.engine.collect(own.select(*listed(*map(quote, schema.names))))
+        stored = other.engine.arrow(conform(collected, schema, signed=False), schema)
     else:
         stored = _stored(by, state, relation)
-        kept = stored if other is None else _stored(store, state, relation)
-        rows, checksum = _sum_up(store, _once(kept, schema), schema)
+        own = stored if other is None else _stored(store, state, relation)
+        rows, checksum = _sum_up(store, _once(own, schema), schema)
     missing, extra = _differing(by, fresh, stored, schema)
     stale = "; ".join(stale_remarks(state, [relation], state.epoch))
     return done(relation.name, epoch, rows, checksum, tuple(missing[:SHOWN]), tuple(extra[:SHOWN]), stale)
@@ -167,8 +168,8 @@ def _stored(store: Store, state: State, relation: Derived) -> Frame:
     """The rows of a view as they are stored."""
     schema, outputs = relation.schema, relation.definition.as_written.outputs
     newest = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
-    kept = newest.scan(n.Scan(relation.id, relation.name, outputs, n.NEW, tuple(schema.names)), None)
-    return kept.frame.select(*listed(*kept.columns)).toDF(*schema.names)
+    found = newest.scan(n.Scan(relation.id, relation.name, outputs, n.NEW, tuple(schema.names)), None)
+    return found.frame.select(*listed(*found.columns)).toDF(*schema.names)
 
 
 def _differing(
@@ -183,7 +184,7 @@ def _differing(
 
 
 def _apart(found: pa.Table, schema: Schema) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """The rows on either side that differ by more than the tolerance of floats."""
+    """The missing and the extra rows, without pairs that differ only within the tolerance of floats."""
     missing: list[tuple[Any, ...]] = []
     extra: list[tuple[Any, ...]] = []
     for row, weight in zip(row_tuples(found.drop_columns([WEIGHT])), found[WEIGHT].to_pylist(), strict=True):
@@ -205,8 +206,8 @@ def _apart(found: pa.Table, schema: Schema) -> tuple[list[tuple[Any, ...]], list
     return left, [row for rows in by_rest.values() for row in rows]
 
 
-def _without(row: tuple[Any, ...], places: list[int]) -> tuple[Any, ...]:
-    return tuple(value for index, value in enumerate(row) if index not in places)
+def _without(row: tuple[Any, ...], indexes: list[int]) -> tuple[Any, ...]:
+    return tuple(value for index, value in enumerate(row) if index not in indexes)
 
 
 def _near(one: Any, other: Any) -> bool:
@@ -216,7 +217,7 @@ def _near(one: Any, other: Any) -> bool:
 
 
 def _sum_up(store: Store, frame: Any, schema: Schema) -> tuple[int, str]:
-    """How many rows there are, and a checksum of them that does not depend on their order."""
+    """The number of rows, and a checksum that does not depend on their order."""
     plain = [
         f"hex({quote(c.name)})" if c.type.name == "binary" else f"CAST({quote(c.name)} AS STRING)"
         for c in schema
@@ -232,7 +233,7 @@ def _sum_up(store: Store, frame: Any, schema: Schema) -> tuple[int, str]:
 def certificate_rows(verified: Certificate) -> pa.Table:
     """The rows of VERIFY: one per view; `difference` lists rows that differ, and is NULL where none does.
 
-    `engine` is the one that recomputed the view, `computed` what it ran for that.
+    `engine` is the one that recomputed the view, `computed` what it ran.
     """
     views = verified.views
     differences = [None if view.equal else str(view).split("\n", 1)[1] for view in views]

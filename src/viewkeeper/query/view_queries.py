@@ -1,4 +1,4 @@
-"""Queries of views, read: their expressions, their columns, and the relations they name."""
+"""Queries of views, translated: their expressions, their columns, and the relations they name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
 class Names:
-    """What names in a query stand for, and which were asked for."""
+    """Resolves names in a query, and records which relations were named."""
 
     def __init__(self, tx: OpenTransaction) -> None:
         self.tx = tx
@@ -32,24 +32,24 @@ class Names:
 
 
 class Made:
-    """A query that was read: its expression, its columns, and the relations it names."""
+    """A translated query: its expression, its columns, and the relations it names."""
 
     def __init__(self, query: Query, names: tuple[str, ...], uses: tuple[str, ...]) -> None:
         self.node = query.node
         self.names = names
         self.uses = uses
-        # Another query may be given to the view later, so nothing that reads it may rely on a column never being NULL.
+        # The view may get another query later, so its readers must not rely on a column never being NULL.
         self.schema = make_schema((Column(name, a.type) for name, a in zip(names, query.node.outputs, strict=True)), ())
 
 
 def read_query(text: str, whole: str, names: Names, typer: EngineTyper) -> Query:
-    """A query as an expression, constants pushed into the recursions it reads."""
+    """A query as an expression, with constants pushed into the recursions it reads."""
     query = translate(text, whole, names, typer)
     return replace(query, node=with_constants(query.node))
 
 
 def define(tx: OpenTransaction, text: str, whole: str, columns: tuple[str, ...] | None, name: str) -> Made:
-    """Reads the query of a view."""
+    """Translates the query of a view."""
     catalog = Names(tx)
     query = read_query(text, whole, catalog, EngineTyper(tx.store.engine))
     names = named_columns(name, columns, query.names)

@@ -1,4 +1,4 @@
-"""Reading views that store nothing: their rows at an epoch or inside a transaction, and their changes."""
+"""Virtual views: their rows at an epoch or inside a transaction, and their changes."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from viewkeeper.transaction.open_transaction import OpenTransaction, Read, chang
 
 
 def virtual_query(relation: Derived) -> Query:
-    """The query of a view, as it was read when the view was made."""
+    """The query of a view, as it was translated when the view was defined."""
     return Query(relation.definition.as_written, relation.definition.names)
 
 
 def virtual_frame(store: Store, state: State, relation: VirtualView, epoch: int) -> Frame:
-    """The rows of a view that stores nothing, at an epoch."""
+    """The rows of a virtual view at an epoch."""
     definition = relation.definition_at(epoch)
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    node = definition.maintained if _kept_beside(state, definition, epoch) else definition.as_written
+    node = definition.maintained if _has_auxiliaries(state, definition, epoch) else definition.as_written
     return named_frame(store, Query(node, definition.names), reader)
 
 
-def _kept_beside(state: State, definition: Definition, since: int) -> bool:
-    """Whether all that is kept beside a view that stores nothing itself can be read from an epoch on."""
-    kept = [state.relations.get(key) for key in definition.hidden]
-    return all(r is not None and r.created <= since and state.oldest_of(r) <= since for r in kept)
+def _has_auxiliaries(state: State, definition: Definition, since: int) -> bool:
+    """Whether all auxiliary relations of a virtual view can be read from an epoch on."""
+    found = [state.relations.get(key) for key in definition.hidden]
+    return all(r is not None and r.created <= since and state.oldest_of(r) <= since for r in found)
 
 
 def stale(tx: OpenTransaction) -> set[str]:
-    """The materialized views that will change when the transaction commits: until then they are computed."""
+    """The materialized views that the commit may change: until then the transaction computes them on reading."""
     changed = tx.changed
-    if not changed and not tx.unfilled and not tx.redefined:
+    if not changed and not tx.to_load and not tx.redefined:
         return set()
-    reached = [relation for level in affected(tx, {*changed, *tx.unfilled, *tx.redefined}) for relation in level]
+    reached = [relation for level in affected(tx, {*changed, *tx.to_load, *tx.redefined}) for relation in level]
     return {relation.id for relation in reached if isinstance(relation, MaterializedView)}
 
 
@@ -69,15 +69,15 @@ def seen_query(tx: OpenTransaction, query: Query) -> Query:
 
 
 def named_frame(store: Store, query: Query, reader: StateReader) -> Frame:
-    """The rows of a query under the names a user gave its columns."""
+    """The rows of a query, under the user's column names."""
     lowered = Lowering(store.engine, reader).lower(n.at(query.node, n.NEW))
     return lowered.frame.select(*listed(*lowered.columns)).toDF(*query.names)
 
 
 def virtual_changes(store: Store, held: Held, relation: VirtualView, since: int) -> Iterator[tuple[int, Change]]:
-    """The net changes of a view that stores nothing, epoch by epoch, from the states of what it reads.
+    """The net changes of a virtual view, epoch by epoch, from the states of its inputs.
 
-    The first is what it shows when it is made; where its definition was replaced, the difference of the two.
+    The first are its rows when it was created; where its definition was replaced, the difference of the two.
     """
     state = held.state
     epochs = {relation.created, *(until for until, _ in relation.former)}
@@ -93,7 +93,7 @@ def virtual_changes(store: Store, held: Held, relation: VirtualView, since: int)
         elif now is not before:
             rows = net_difference(store, relation, node, before.as_written, reader)
         else:
-            node = now.maintained if _kept_beside(state, now, epoch - 1) else node
+            node = now.maintained if _has_auxiliaries(state, now, epoch - 1) else node
             rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
         if rows.num_rows:
             yield epoch, Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]

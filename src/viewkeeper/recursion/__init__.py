@@ -1,1 +1,1 @@
-"""Recursive relations: evaluated to their fixpoint, and kept true by propagating changes and filtering them."""
+"""Recursive relations: evaluated to their fixpoint, and maintained by propagating changes and filtering them."""

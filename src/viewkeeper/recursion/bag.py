@@ -1,9 +1,9 @@
-"""Recursive bags (UNION ALL): a row is there as often as it can be derived. One step at a time, every copy of it.
+"""Recursive bags (UNION ALL): a row occurs as often as it can be derived. Evaluated and maintained round by round.
 
     T = T0 ⊎ T1 ⊎ ...      T0 = start, T(i+1) = step(Ti)
     δT = Δ0 ⊎ Δ1 ⊎ ...     Δ0 = δstart ⊎ δ(step)[T@old], Δ(i+1) = step@new[Δi]
 
-Steps read T once, so they are linear in it, and changes with negative weights go through them as rows do.
+Steps read T once, so they are linear in it, and negative weights pass through them like positive ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _start(space: Workspace, node: n.Fixpoint) -> Lowered:
 
 
 def change_bag(space: Workspace, node: n.Fixpoint, stored: n.Node, changed: Collection[str]) -> list[Lowered]:
-    """The change of a recursive bag, part by part; parts may cancel."""
+    """The change of a recursive bag, in parts whose rows may cancel."""
     lowering = Lowering(space.engine, space.reader)
     outside = outside_of(node)
 

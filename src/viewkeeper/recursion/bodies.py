@@ -1,4 +1,4 @@
-"""The body of a rule as an expression, with chosen rows for each of its literals."""
+"""The body of a Datalog rule as an expression, over given rows for each of its literals."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column, conjunction, text
 
 Source = Callable[[int, Literal], n.Node]
-"""Gives the rows of a literal, under its attributes. The number is its place in the body."""
+"""Returns the rows of a literal, under its attributes. The number is its position in the body."""
 
 
 def body(rule: Rule, head: Predicate, source: Source, first: int | None = None) -> n.Node:
-    """What a rule derives. `first` is the literal that the join begins with: the rows that are new, a few.
+    """The rows that a rule derives. `first` is the literal that the join begins with, because its rows are new and few.
 
-    A negated literal that is first is joined like any other: its rows are what has changed of it.
+    A negated literal that is first is joined like any other: its rows are its change.
     """
     joined = [i for i, literal in enumerate(rule.body) if i == first or not literal.negated]
     if first is not None:
@@ -34,18 +34,18 @@ def body(rule: Rule, head: Predicate, source: Source, first: int | None = None) 
             node = n.Exists(
                 node, source(i, literal), _towards(rule, there | computed.keys(), literal.attributes), negated=True
             )
-    careful = tuple(condition for condition in rule.conditions if condition.raises or not joined)
+    filters = tuple(condition for condition in rule.conditions if condition.raises or not joined)
     for equality in rule.equalities:
         for value, attribute in ((equality.left, equality.right), (equality.right, equality.left)):
             if value in computed and attribute in there:
-                careful = (*careful, text("{} <=> {}", value, attribute))
-    if careful:
-        node = n.Filter(node, conjunction(careful))
+                filters = (*filters, text("{} <=> {}", value, attribute))
+    if filters:
+        node = n.Filter(node, conjunction(filters))
     return n.Project(node, tuple(zip(head.attributes, rule.columns, strict=True)))
 
 
 def _towards(rule: Rule, there: set[Attribute], right: Sequence[Attribute]) -> tuple[Equality, ...]:
-    """The equalities between what is joined and a negated literal, the literal's attribute on the right."""
+    """The equalities between the joined literals and a negated one, whose attribute is on the right."""
     found = []
     for equality in rule.equalities:
         if equality.left in there and equality.right in right:
@@ -55,8 +55,8 @@ def _towards(rule: Rule, there: set[Attribute], right: Sequence[Attribute]) -> t
     return tuple(found)
 
 
-def numbers_beside(predicates: Iterable[Predicate], rules: Iterable[Rule]) -> Numbers:
-    """Numbers for attributes that stand beside those of some rules."""
+def unused_ids(predicates: Iterable[Predicate], rules: Iterable[Rule]) -> Numbers:
+    """Column ids that do not occur in some rules."""
     there = [a.number for predicate in predicates for a in predicate.attributes]
     for rule in rules:
         there += [a.number for literal in rule.body for a in literal.attributes]
@@ -65,7 +65,7 @@ def numbers_beside(predicates: Iterable[Predicate], rules: Iterable[Rule]) -> Nu
 
 
 def made_equal(pairs: Iterable[tuple[Attribute, Expression]]) -> tuple[list[Equality], list[Expression]]:
-    """What makes attributes equal to a head's columns: equalities where a column passes a value on, else conditions."""
+    """What makes attributes equal to a head's columns: equalities where a column is an attribute, else conditions."""
     equalities: list[Equality] = []
     conditions: list[Expression] = []
     for attribute, value in pairs:

@@ -1,4 +1,4 @@
-"""What goes, by deleting too much and deriving again (DRed; the rules D, R and E2 of Staudt & Jarke).
+"""Deleted rows by over-deletion and re-derivation (DRed; the rules D, R and E2 of Staudt & Jarke).
 
 p_del :- body[q := q_del, others @old]
 p_red :- p_del, body @new                with q@new = (q@old − q_del) ∪ q_red
@@ -15,7 +15,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.recursion.bodies import made_equal, numbers_beside
+from viewkeeper.recursion.bodies import made_equal, unused_ids
 from viewkeeper.recursion.evaluation import Evaluation
 from viewkeeper.recursion.maintenance import Maintenance
 from viewkeeper.recursion.row_sets import Growing, Rows
@@ -23,17 +23,17 @@ from viewkeeper.recursion.steps import Step
 
 
 def remove(work: Maintenance, steps: list[Step]) -> None:
-    """Deletes all that any lost derivation led to, then puts back what can be derived."""
+    """Deletes all rows that any lost derivation led to, then puts back those that can be derived."""
     deleted = {name: Growing(work.space, p.attributes) for name, p in work.predicates.items()}
     while steps:
-        gone: dict[str, Rows] = {}
+        lost: dict[str, Rows] = {}
         for name in work.predicates:
             found = work.propose(work.in_old, steps, name)
             if found is not None and (fresh := deleted[name].new_among(found)).count:
-                gone[name] = fresh
-        for name, rows in gone.items():
+                lost[name] = fresh
+        for name, rows in lost.items():
             deleted[name].add(rows)
-        steps = work.following(work.before.rules, gone)
+        steps = work.following(work.before.rules, lost)
     if not any(rows.count for rows in deleted.values()):
         return
     derived = _derived_again(work, deleted)
@@ -57,7 +57,7 @@ def _derived_again(work: Maintenance, deleted: dict[str, Growing]) -> dict[str, 
     evaluation = Evaluation(work.space, outside)
     for name, predicate in work.predicates.items():
         evaluation.declare(Predicate(f"red:{name}", predicate.attributes))
-    numbers = numbers_beside(work.after.predicates, work.after.rules)
+    numbers = unused_ids(work.after.predicates, work.after.rules)
     for rule in work.after.rules:
         if deleted[rule.head].count:
             evaluation.define(_rules(rule, work.predicates[rule.head], numbers))
@@ -66,7 +66,7 @@ def _derived_again(work: Maintenance, deleted: dict[str, Growing]) -> dict[str, 
 
 
 def _rules(rule: Rule, head: Predicate, numbers: Numbers) -> Iterator[Rule]:
-    """(R), with every recursive literal once as what was kept and once as what was derived again."""
+    """(R), with every recursive literal once as the rows that stayed and once as the re-derived ones."""
     given = tuple(numbers.like(a) for a in head.attributes)
     equalities, conditions = made_equal(zip(given, rule.columns, strict=True))
     guard = Literal(f"del:{head.name}", given)

@@ -1,12 +1,12 @@
-"""Recursions that never end, noticed after a few rounds.
+"""Recursions that never end, detected after a few rounds.
 
 A column *grows* if rules compute it from itself, directly or through other columns. Suppose that every growing column
-is a sum of what it was and of values that do not grow (or such texts, concatenated), and that no condition looks at it.
-Then the other columns alone, the *key* of a row, decide which rules apply to it.
+is a sum (or concatenation) of its former value and of values that do not grow, and that no condition reads it. Then
+the other columns alone, the *key* of a row, decide which rules apply to it.
 
-    A row of round r has a line of ancestors, one of every round before. If there were fewer keys than rounds, two of
-    them have the same key. They differ, for each was new: something was added on the way from one to the other. The
-    same rules apply again, add the same again, and so on for ever.
+    A row of round r has an ancestor in every round before. If there were fewer keys than rounds, two ancestors have
+    the same key. They differ, because each was new: the rules between them added something. The same rules apply
+    again, add the same again, and so on for ever.
 
 In a bag (UNION ALL) rows need not be new, so there two ancestors with the same key are enough, whatever grows.
 """
@@ -27,18 +27,18 @@ from viewkeeper.engine.problems import Endless
 from viewkeeper.engine.running import check_stopped
 
 FIRST = 4
-"""Rounds before keys are looked at: most recursions have ended by then."""
+"""Rounds before keys are compared: most recursions have ended by then."""
 
 OnDriver = Callable[[], Sequence[tuple[Any, ...]] | None]
-"""Gives rows where they are on the driver."""
+"""Returns rows if they are on the driver."""
 
 Place = tuple[str, int]
-"""A column of a recursive relation: its name, and which."""
+"""A column of a recursive relation: the relation's name, and the column's position."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Which columns of recursive relations grow. `is_free`: by sums alone, and no condition looks at them."""
+    """Which columns of recursive relations grow. `is_free`: by sums alone, and no condition reads them."""
 
     growing: frozenset[Place]
     columns: Mapping[str, tuple[Attribute, ...]]
@@ -47,17 +47,17 @@ class Growth:
 
     @property
     def may_be_endless(self) -> bool:
-        """Whether there is something to give up: a set of values that are there already has an end."""
+        """Whether the recursion may never end: it does end if it only recombines existing values."""
         return self.bag or bool(self.growing)
 
     @property
     def column(self) -> str | None:
-        """The name of a column that grows."""
+        """The name of a growing column."""
         return None if self._first is None else self._first.name
 
     @property
     def is_text(self) -> bool:
-        """Whether that column is a text."""
+        """Whether that column is a string."""
         return self._first is not None and self._first.type.name == "string"
 
     @property
@@ -80,7 +80,7 @@ def growth_of(predicates: Iterable[Predicate], rules: Sequence[Rule], *, bag: bo
 
 
 def _growing(rules: Sequence[Rule]) -> frozenset[Place]:
-    """Columns computed from themselves, and those that take values of such ones."""
+    """Columns computed from themselves, and those that take values of such columns."""
     taken: dict[Place, set[Place]] = {}
     computed: set[tuple[Place, Place]] = set()
     for rule in rules:
@@ -97,7 +97,7 @@ def _growing(rules: Sequence[Rule]) -> frozenset[Place]:
 
 
 def _reached(place: Place, taken: Mapping[Place, set[Place]]) -> set[Place]:
-    """The columns that a column takes values of, through others too; it is among them."""
+    """The columns that a column takes values of, through others too, and itself."""
     found, waiting = {place}, [place]
     while waiting:
         for source in taken.get(waiting.pop(), ()):
@@ -108,7 +108,7 @@ def _reached(place: Place, taken: Mapping[Place, set[Place]]) -> set[Place]:
 
 
 def _places(rule: Rule) -> dict[Attribute, Place]:
-    """The attributes of a rule that stand for columns of recursive relations."""
+    """The attributes of a rule that are columns of recursive relations."""
     return {
         attribute: (str(literal.source), place)
         for literal in rule.body
@@ -142,7 +142,7 @@ def _is_sum(value: Expression, labels: set[str], column: Attribute) -> bool:
 
 
 def _adds(tree: exp.Expr, labels: set[str]) -> bool:
-    """Whether a tree is a sum or concatenation in which each growing column stands as it is."""
+    """Whether a tree is a sum or concatenation in which each growing column is a plain term."""
     if not any(found.name in labels for found in tree.find_all(exp.Column)):
         return True
     match tree:
@@ -160,7 +160,7 @@ def _adds(tree: exp.Expr, labels: set[str]) -> bool:
 
 
 class Rounds:
-    """Counts the rounds of a recursion, and gives it up when it will not end, or has met a limit."""
+    """Counts the rounds of a recursion, and stops it when it will not end or reaches a limit."""
 
     def __init__(self, growth: Growth, limits: Limits) -> None:
         self.growth = growth
@@ -170,7 +170,7 @@ class Rounds:
         self._keys: set[tuple[Any, ...]] | None = set() if growth.may_be_endless and growth.is_free else None
 
     def begin(self, rows: Iterable[tuple[str, OnDriver]]) -> None:
-        """A round begins, with the rows that the last one added, each with the name of its relation."""
+        """Begins a round, with the rows that the last one added, each with the name of its relation."""
         check_stopped()
         self.count += 1
         if self.growth.may_be_endless and self.count > self.limits.max_rounds:
@@ -179,7 +179,7 @@ class Rounds:
             return
         for name, on_driver in rows:
             tuples = on_driver()
-            if tuples is None:  # their keys are not known: only rounds after this one can be compared
+            if tuples is None:  # their keys are not on the driver: only later rounds can be compared
                 self._keys.clear()
                 self._from = self.count + 1
                 return
@@ -187,9 +187,9 @@ class Rounds:
         if self.count - self._from >= len(self._keys):
             raise Endless(column=self.growth.column)
         if len(self._keys) > self.limits.max_rounds:
-            self._keys = None  # the limit will be met before
+            self._keys = None  # the limit will be reached before
 
     def check_rows(self, count: int) -> None:
-        """Gives a recursion up that has more rows than it may."""
+        """Stops a recursion that has more rows than the limit."""
         if count > self.limits.max_rows:
             raise Endless(rows=self.limits.max_rows)

@@ -1,14 +1,14 @@
-"""What goes, by propagation and filtration (Harrison & Dietrich's EPF).
+"""Deleted rows by propagation and filtration (Harrison & Dietrich's EPF).
 
-    A    = body[q := ∇q, others @old]     what may go, because a derivation of it went
-    Ared = A − ∇p − D                     less what is known already
-    D'   = Ared that can be derived anew  from what is outside of the recursion, in the state after
-    ∇p'  = Ared − D'                      what goes; only this is propagated further
+    A    = body[q := ∇q, others @old]     potential deletions: rows that lost a derivation
+    Ared = A − ∇p − D                     less those that are known already
+    D'   = Ared that can be derived       from outside of the recursion, in the new state
+    ∇p'  = Ared − D'                      actual deletions; only these are propagated further
 
-Nothing is filtered twice: what went is in ∇p, what stayed in D.
+Nothing is filtered twice: deleted rows are in ∇p, those that stay are in D.
 
-Whether a row can be derived is asked in one of two ways: from the columns that tables are sorted by, and if that leads
-too far, from as many bound columns as possible (see questions).
+There are two plans for testing whether a row can be derived (see questions): by the columns that tables are sorted by,
+and if that derives too many rows, by as many bound columns as possible.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from viewkeeper.recursion.steps import Step
 
 
 def remove(work: Maintenance, steps: list[Step]) -> None:
-    """Propagates and filters until nothing more goes."""
+    """Propagates and filters until no more rows are deleted."""
     if not steps:
         return
-    ways = questions(work.after, work.space.reader.size, work.space.engine.tuning.any_column_rows)
-    asked = [Magic(work.space, work.after.predicates, work.after.rules, work.outside_after, w.is_small) for w in ways]
+    plans = questions(work.after, work.space.reader.size, work.space.engine.tuning.any_column_rows)
+    asked = [Magic(work.space, work.after.predicates, work.after.rules, work.outside_after, p.is_small) for p in plans]
     disqualified = {name: Growing(work.space, p.attributes) for name, p in work.predicates.items()}
     while steps:
-        gone: dict[str, Rows] = {}
+        lost: dict[str, Rows] = {}
         for name in work.predicates:
             found = work.propose(work.in_old, steps, name)
             if found is None:
@@ -42,16 +42,16 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
             work.trace.filtrations.append(Filtration(name, reduced, provable, actual))
             disqualified[name].add(provable)
             if actual.count:
-                gone[name] = actual
-        for name, rows in gone.items():
+                lost[name] = actual
+        for name, rows in lost.items():
             work.removed[name].add(rows)
-        steps = work.following(work.before.rules, gone)
+        steps = work.following(work.before.rules, lost)
     work.trace.unbound = sum(len(magic.unbound) for magic in asked)
     work.trace.adornments = [name for magic in asked for name in magic.adornments]
 
 
 def _parted(asked: list[Magic], name: str, rows: Rows) -> tuple[Rows, Rows]:
-    """The rows that can be derived, and those that cannot; a way that leads too far is not taken again."""
+    """The rows that can be derived, and those that cannot; a plan that derives too many rows is dropped."""
     while len(asked) > 1:
         parts = asked[0].parted(name, rows, most=FAR + FAR_EACH * rows.count)
         if parts is not None:
@@ -63,4 +63,4 @@ def _parted(asked: list[Magic], name: str, rows: Rows) -> tuple[Rows, Rows]:
 
 
 FAR, FAR_EACH = 2_000, 200
-"""Questions are asked in another way when they have led to more rows than that, and so many for each."""
+"""Rows that tests may derive before the other plan is used: so many, and so many per tested row."""

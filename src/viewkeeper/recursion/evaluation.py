@@ -1,4 +1,4 @@
-"""Rules evaluated to their fixpoint, semi-naively: every round looks only at what the last one added.
+"""Semi-naive evaluation of rules to their fixpoint: every round reads only the rows that the last one added.
 
 Δp(i+1) = ⋃ over rules and recursive literals q of  body[q := Δq(i), others := all so far]  −  p so far
 """
@@ -15,11 +15,11 @@ from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed
 from viewkeeper.recursion.steps import Joins, Step
 
 Outside = Callable[[Lowering, Literal], n.Node]
-"""Gives the rows of a literal outside of the recursion, under its attributes."""
+"""Returns the rows of a literal outside of the recursion, under its attributes."""
 
 
 class Evaluation:
-    """Relations that grow until the rules add nothing more. Rows can be added, and it goes on from them."""
+    """Relations that grow until the rules add no row. More rows can be added later, and it continues from them."""
 
     def __init__(self, space: Workspace, outside: Outside) -> None:
         self.space = space
@@ -33,13 +33,13 @@ class Evaluation:
         self._joins = Joins(space, self._source, self._grown)
 
     def declare(self, predicate: Predicate) -> None:
-        """Makes a relation, empty so far."""
+        """Creates an empty relation."""
         self._predicates[predicate.name] = predicate
         self.known[predicate.name] = Growing(self.space, predicate.attributes)
         self._rules[predicate.name] = []
 
     def define(self, rules: Iterable[Rule]) -> None:
-        """Adds rules; they are applied to all there is when it runs next."""
+        """Adds rules; the next run applies them to all rows."""
         for rule in rules:
             self._rules[rule.head].append(rule)
             self._new_rules.append(rule)
@@ -49,7 +49,7 @@ class Evaluation:
         return [rule for rules in self._rules.values() for rule in rules]
 
     def add(self, name: str, rows: Rows) -> Rows:
-        """Adds rows to a relation; those that are new."""
+        """Adds rows to a relation; returns the new ones."""
         fresh = self.known[name].new_among(rows)
         if fresh.count:
             self.known[name].add(fresh)
@@ -58,7 +58,7 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """How many rows there are by now, of all relations."""
+        """How many rows all relations have by now."""
         return sum(known.count for known in self.known.values())
 
     @property
@@ -67,7 +67,7 @@ class Evaluation:
         return bool(self._waiting or self._new_rules)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Applies the rules until nothing is added, or until enough is known; then it can go on later."""
+        """Applies the rules until no row is added, or `until` holds; then it can be continued."""
         if not self.goes_on:
             return
         rounds = Rounds(growth_of(self._predicates.values(), self.rules()), self.space.engine.limits)
@@ -81,7 +81,7 @@ class Evaluation:
             rounds.check_rows(self.count)
 
     def _round(self, name: str, added: dict[str, list[Rows]], fresh: Sequence[Rule]) -> None:
-        """What one relation gains from what was added last, and from rules that are new."""
+        """Adds to one relation what follows from the rows added last, and from new rules."""
         steps = [
             Step(rule, place, rows)
             for rule in self._rules[name]
@@ -106,7 +106,7 @@ class Evaluation:
 
 
 def outside_of(node: n.Fixpoint) -> Outside:
-    """The expressions outside of a recursion, in the states that they are in."""
+    """The expressions outside of a recursion, in their own states."""
 
     def source(lowering: Lowering, literal: Literal) -> n.Node:
         assert isinstance(literal.source, int)
@@ -123,7 +123,7 @@ def outside_in(node: n.Fixpoint, state: str) -> Outside:
 
 
 def evaluate(space: Workspace, node: n.Fixpoint) -> dict[str, Growing]:
-    """All relations of a recursion, from what it reads, in the states that is in."""
+    """All relations of a recursion, computed from its inputs in their own states."""
     evaluation = Evaluation(space, outside_of(node))
     for predicate in node.predicates:
         evaluation.declare(predicate)

@@ -1,7 +1,7 @@
-"""Bound queries on recursive relations, answered from what is outside of the recursion, and remembered (magic sets).
+"""Bound queries on recursive relations, answered from outside of the recursion and memoized (magic sets).
 
-Calls and answers stay for as long as the state they are true in. So a call that was made, or that a finished one with
-fewer bound columns covers, costs nothing. The rules for them are made by the rewriting.
+Calls and answers are stored for as long as their state is. So a repeated call, or one that a finished call with fewer
+bound columns covers, costs nothing. `rewriting` writes the rules for them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Magic(Rewriting):
         super().__init__(predicates, rules, self.evaluation, is_small=is_small)
 
     def ask(self, name: str, bound: Bound, calls: Rows, until: Callable[[], bool] = lambda: False) -> list[str]:
-        """Makes all answers to some calls known, or enough of them; the relations that have them.
+        """Derives all answers to some calls, or enough of them; returns the relations that have them.
 
         The columns of `calls` are the bound ones, in order.
         """
@@ -64,7 +64,7 @@ class Magic(Rewriting):
     def holds(self, name: str, rows: Rows, most: int | None = None) -> set[tuple[Any, ...]] | Rows | None:
         """Which of some rows can be derived: as tuples where they are on the driver.
 
-        The search ends as soon as all of them are found; None if it is given up after more than `most` rows.
+        The search ends as soon as all of them are found; None if it has derived more than `most` rows.
         """
         self.prepare(name)
         bound: Bound = tuple(range(len(self.predicates[name].attributes)))
@@ -92,7 +92,7 @@ class Magic(Rewriting):
         return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
 
     def parted(self, name: str, rows: Rows, most: int | None = None) -> tuple[Rows, Rows] | None:
-        """Rows that can be derived, and those that cannot; None if that is given up."""
+        """Rows that can be derived, and those that cannot; None if that derives more than `most` rows."""
         holds = self.holds(name, rows, most)
         if holds is None:
             return None
@@ -104,7 +104,7 @@ class Magic(Rewriting):
         return self.space.on_driver(kept, rows.attributes), self.space.on_driver(lost, rows.attributes)
 
     def _columns(self, rows: Rows, bound: Bound) -> Rows:
-        """The different values of some columns."""
+        """The distinct values of some columns."""
         if len(bound) == len(rows.attributes):
             return rows
         columns = tuple(rows.attributes[i] for i in bound)

@@ -1,11 +1,11 @@
-"""The net change of stored recursive relations: first what goes, then what comes.
+"""The net change of stored recursive relations: first the deleted rows, then the inserted ones.
 
-What goes is worked out in the state before, by one of two strategies (see epf and dred); what comes, semi-naively in
-the state after, where a relation is what is stored less what went:
+Deleted rows are derived in the old state, by one of two methods (see epf and dred). Inserted rows are derived
+semi-naively in the new state, where a relation is the stored one without the deleted rows:
 
     p@now = (p@old − ∇p) ∪ Δp         Δp(i+1) = ⋃ body[q := Δq(i), others @now] − p@now
 
-Rules may have changed as well: a removed rule proposes all it derived before, an added one all it derives now.
+Rules may have changed too: a removed rule proposes all rows it derived before, an added one all it derives now.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from viewkeeper.recursion.endless import Rounds, growth_of
 from viewkeeper.recursion.evaluation import Outside, outside_in
 from viewkeeper.recursion.net import ADDED, REMOVED, Net, Outer, Trace
 from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed, rest_of
-from viewkeeper.recursion.steps import Joins, Moved, Step
+from viewkeeper.recursion.steps import Joins, Step, Updated
 
 Recursive = Callable[[Lowering, Literal], n.Node]
-"""Gives the rows of a recursive literal, under its attributes."""
+"""Returns the rows of a recursive literal, under its attributes."""
 
 
 class Maintenance:
@@ -49,21 +49,21 @@ class Maintenance:
         self.trace = Trace()
         self._stored = dict(after.stored)
         self.in_old = Joins(space, self._source(self.outside_before, self.stored))
-        self._in_new = Joins(space, self._source(self.outside_after, self.now), moved=self._moved)
+        self._in_new = Joins(space, self._source(self.outside_after, self.now), updated=self._updated)
 
-    def _moved(self, literal: Literal) -> Moved | None:
+    def _updated(self, literal: Literal) -> Updated | None:
         name = str(literal.source)
-        return Moved(self.stored, self.removed[name], self.added[name]) if literal.is_recursive else None
+        return Updated(self.stored, self.removed[name], self.added[name]) if literal.is_recursive else None
 
     @staticmethod
     def _source(outside: Outside, recursive: Recursive) -> Recursive:
         return lambda lowering, literal: (recursive if literal.is_recursive else outside)(lowering, literal)
 
     def work(self, remove: Callable[[Maintenance, list[Step]], None]) -> Net:
-        """The net change, with a strategy for what goes."""
-        gone, come = differing(self.before, self.after)
-        remove(self, self.outer_before.steps(self.before.rules, REMOVED) + [Step(rule) for rule in gone])
-        self._add(self.outer_after.steps(self.after.rules, ADDED) + [Step(rule) for rule in come])
+        """The net change; `remove` is the method for deleted rows."""
+        removed, added = differing(self.before, self.after)
+        remove(self, self.outer_before.steps(self.before.rules, REMOVED) + [Step(rule) for rule in removed])
+        self._add(self.outer_after.steps(self.after.rules, ADDED) + [Step(rule) for rule in added])
         for name in self.predicates:
             self.trace.note(self.trace.removed, name, self.removed[name].count)
             self.trace.note(self.trace.added, name, self.added[name].count)
@@ -72,7 +72,7 @@ class Maintenance:
     # rounds --------------------------------------------------------------------------------------
 
     def propose(self, joins: Joins, steps: Sequence[Step], name: str) -> Rows | None:
-        """What the rules of one relation derive from some steps; None if no step is about it."""
+        """The rows that the rules of one relation derive in some steps; None if no step has such a rule."""
         mine = [step for step in steps if step.rule.head == name]
         if not mine:
             return None
@@ -81,7 +81,7 @@ class Maintenance:
         return found
 
     def following(self, rules: Sequence[Rule], changes: dict[str, Rows]) -> list[Step]:
-        """The next steps: where changed recursive relations stand in the rules."""
+        """The next steps: one for each occurrence of a changed recursive relation in the rules."""
         check_stopped()
         self.trace.rounds += 1
         return [
@@ -94,54 +94,54 @@ class Maintenance:
     # states --------------------------------------------------------------------------------------
 
     def stored(self, lowering: Lowering, literal: Literal) -> n.Node:
-        """A recursive relation as it was."""
+        """A recursive relation in the old state."""
         return self.as_stored(str(literal.source), literal.attributes)
 
     def as_stored(self, name: str, attributes: Sequence[Attribute]) -> n.Node:
-        """A recursive relation as it was, under some attributes."""
+        """A recursive relation in the old state, under some attributes."""
         return renamed(self._stored[name], attributes)
 
-    def less(self, lowering: Lowering, literal: Literal, gone: Growing) -> n.Node:
-        """A recursive relation as it was, without some rows."""
-        kept = self.stored(lowering, literal)
-        if not gone.count:
-            return kept
-        return rest_of(kept, lambda others: gone.node(lowering, others))
+    def less(self, lowering: Lowering, literal: Literal, removed: Growing) -> n.Node:
+        """A recursive relation in the old state, without some rows."""
+        stored = self.stored(lowering, literal)
+        if not removed.count:
+            return stored
+        return rest_of(stored, lambda others: removed.node(lowering, others))
 
     def now(self, lowering: Lowering, literal: Literal) -> n.Node:
-        """A recursive relation as far as it is known in the state after."""
+        """A recursive relation in the new state, as far as it is known."""
         name = str(literal.source)
-        kept = self.less(lowering, literal, self.removed[name])
+        remaining = self.less(lowering, literal, self.removed[name])
         if not self.added[name].count:
-            return kept
-        return n.Union((kept, self.added[name].node(lowering, literal.attributes)), literal.attributes)
+            return remaining
+        return n.Union((remaining, self.added[name].node(lowering, literal.attributes)), literal.attributes)
 
-    # what comes ----------------------------------------------------------------------------------
+    # inserted rows -------------------------------------------------------------------------------
 
     def _add(self, steps: list[Step]) -> None:
         rounds = Rounds(growth_of(self.after.predicates, self.after.rules), self.space.engine.limits)
         while steps:
-            came: dict[str, Rows] = {}
+            gained: dict[str, Rows] = {}
             for name, predicate in self.predicates.items():
                 found = self.propose(self._in_new, steps, name)
                 if found is None or not found.count:
                     continue
                 fresh = self._not_there(name, predicate.attributes, self.added[name].new_among(found))
                 if fresh.count:
-                    came[name] = fresh
-            rounds.begin((name, rows.on_driver) for name, rows in came.items())
-            for name, rows in came.items():
+                    gained[name] = fresh
+            rounds.begin((name, rows.on_driver) for name, rows in gained.items())
+            for name, rows in gained.items():
                 self.added[name].add(rows)
             rounds.check_rows(sum(added.count for added in self.added.values()))
-            steps = self.following(self.after.rules, came)
+            steps = self.following(self.after.rules, gained)
 
     def _not_there(self, name: str, attributes: tuple[Attribute, ...], rows: Rows) -> Rows:
-        """Those of some rows that are not there now; what went is not, and needs no look."""
-        gone = self.removed[name].index
-        if gone is None or rows.table is None:
+        """Those of some rows that the relation does not have now; deleted ones are found without a read."""
+        removed = self.removed[name].index
+        if removed is None or rows.table is None:
             literal = Literal(name, attributes)
             return self.space.less(rows, lambda lowering: self.now(lowering, literal))
-        back = [row in gone for row in rows.tuples]
+        back = [row in removed for row in rows.tuples]
         others = self.space.on_driver(filter_rows(rows.table, [not flag for flag in back]), rows.attributes)
         others = self.space.less(others, lambda _: self.as_stored(name, attributes))
         assert others.table is not None, "fewer rows than were on the driver"
@@ -159,7 +159,7 @@ def differing(before: n.Fixpoint, after: n.Fixpoint) -> tuple[list[Rule], list[R
 
 
 def _form(node: n.Fixpoint, rule: Rule) -> str:
-    """A rule with what it reads, as a text that is equal for equal rules."""
+    """A rule and its inputs as a text that is equal for equal rules."""
     numbers = [literal.source for literal in rule.body if isinstance(literal.source, int)]
     places = {number: place for place, number in enumerate(numbers)}
     body = tuple(

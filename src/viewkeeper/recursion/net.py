@@ -1,4 +1,4 @@
-"""What maintaining a recursion starts from and what comes out: sets of rows that came and went."""
+"""The input and the result of maintaining a recursion: sets of inserted and deleted rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADDED, REMOVED = 1, -1
 
 @dataclass(frozen=True)
 class Filtration:
-    """One filtration: what may go from a relation, what of it can still be derived, and what goes."""
+    """One filtration: the potential deletions of a relation, those still derivable, and the actual ones."""
 
     relation: str
     approximation: Rows
@@ -27,7 +27,7 @@ class Filtration:
 
 @dataclass
 class Trace:
-    """What was considered, in rows by relation, for the report and for tests."""
+    """The number of rows considered, by relation, for the report and for tests."""
 
     proposed: dict[str, int] = field(default_factory=dict)
     filtered: dict[str, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Trace:
     filtrations: list[Filtration] = field(default_factory=list)
 
     def note(self, counts: dict[str, int], name: str, count: int) -> None:
-        """Counts rows of a relation."""
+        """Adds to a relation's count."""
         counts[name] = counts.get(name, 0) + count
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Net:
 
 
 class Outer:
-    """The changes of what a recursion reads, as sets: a row that is only there more or less often has not changed."""
+    """The changes of a recursion's inputs, as sets: a row whose count changes but stays above 0 has not changed."""
 
     def __init__(self, space: Workspace, inputs: Sequence[n.Node], changed: Collection[str]) -> None:
         self.changes: dict[tuple[int, int], Rows] = {}
@@ -66,11 +66,13 @@ class Outer:
             change = differentiate(n.Distinct(part), changed)
             if change is None:
                 continue
-            came, gone = space.parted(change)
-            self.changes |= {(number, sign): rows for sign, rows in ((ADDED, came), (REMOVED, gone)) if rows.count}
+            inserted, deleted = space.parted(change)
+            self.changes |= {
+                (number, sign): rows for sign, rows in ((ADDED, inserted), (REMOVED, deleted)) if rows.count
+            }
 
     def steps(self, rules: Sequence[Rule], sign: int) -> list[Step]:
-        """Where changes of one kind enter the rules. What comes to a negated literal takes away, and the other way."""
+        """The steps in which changes of one sign enter the rules; a negated literal flips the sign."""
         found = []
         for rule in rules:
             for place, literal in enumerate(rule.body):

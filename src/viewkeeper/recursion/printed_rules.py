@@ -1,7 +1,7 @@
-"""The rules that derive the change of a recursion that is not stored, as they are applied, for people.
+"""The rules that derive the change of a recursion that is not stored, printed for people.
 
-p_del, p_red, p_ins are what goes, what is derived again and what comes of p; p_new is p in the state after; m_p is what
-is asked of p, b marking the columns that are bound; sup are relations that joins before a question are kept in.
+p_del, p_red and p_ins are the potentially deleted, re-derived and inserted rows of p; p_new is p in the new state; m_p
+are the calls of p, b marking the bound columns; sup are supplementary relations, the joins before a call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LETTERS = "xyzuvwst"
 
 
 def maintenance_rules(work: Rederivation) -> dict[str, list[str]]:
-    """The rules by their kinds: D, R, I, N, E1, E2, and those that answer questions about the state before."""
+    """The rules by their kinds: D, R, I, N, E1, E2, and those that answer queries about the old state."""
     node = work.node
     changes = [(number, sign) for number in range(len(node.inputs)) for sign in (ADDED, REMOVED)]
     work.deletions(changes)
@@ -28,8 +28,8 @@ def maintenance_rules(work: Rederivation) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {kind: [] for kind in ("D", "R", "I", "N", "E1", "E2", "query")}
     for rule in work.evaluation.rules():
         if any(str(literal.source).startswith(("red:", "ins:")) for literal in rule.body[1:]):
-            continue  # the other ways to read p_new, which N says
-        found[_kind(rule)].append(told(rule, inputs))
+            continue  # alternatives for p_new, which N has
+        found[_kind(rule)].append(rule_text(rule, inputs))
     for name, predicate in work.predicates.items():
         columns = ", ".join(_LETTERS[: len(predicate.attributes)])
         bound = "b" * len(predicate.attributes)
@@ -61,8 +61,8 @@ def _kind(rule: Rule) -> str:
     return "query"
 
 
-def told(rule: Rule, inputs: list[str]) -> str:
-    """A rule as text, its variables named in the order in which they stand."""
+def rule_text(rule: Rule, inputs: list[str]) -> str:
+    """A rule as text, its variables named in order of occurrence."""
     names = _Names(rule)
     literals = [
         f"{'!' if literal.negated else ''}{_relation(literal, inputs)}({_listed(literal, names)})"
@@ -104,7 +104,7 @@ def _called(name: str) -> str:
 
 
 class _Names:
-    """Letters for the variables of a rule; attributes that are equal share one, one that stands alone is _."""
+    """Letters for the variables of a rule; equal attributes share one, one that occurs once is _."""
 
     def __init__(self, rule: Rule) -> None:
         self.same: dict[Attribute, Attribute] = {}

@@ -1,8 +1,8 @@
-"""Constants pushed into rules (partial evaluation): of a recursion that is asked for with some columns fixed, only what
-those values lead to is derived, and a change that does not concern them stops at the door.
+"""Constants pushed into rules (partial evaluation).
 
-The rules are rewritten for the adornment, with the constants as the one call. Where that call leads to no others, as
-with a column that every rule passes on, the constants themselves stand in the rules:
+A recursion whose columns are partly fixed derives only what those values lead to, and changes that do not concern them
+are dropped at once. The rules are rewritten for the adornment, with the constants as the only call. If that call leads
+to no others, as with a column that every rule passes on, the constants are inlined into the rules:
 
     reach(y) :- path("a", y).    path^bf("a", y) :- edge("a", y).    path^bf("a", z) :- path^bf("a", y), edge(y, z).
 """
@@ -19,19 +19,19 @@ from viewkeeper.algebra.datalog_rules import Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, text
 from viewkeeper.algebra.types import Type
 from viewkeeper.analysis.relevance import fixed_values
-from viewkeeper.recursion.printed_rules import short, told
+from viewkeeper.recursion.printed_rules import rule_text, short
 from viewkeeper.recursion.rewriting import Rewriting, Written, adorned, calls_of
 
 MARK = "·"
-"""Stands in the names of relations whose rules were rewritten."""
+"""Marks the names of relations whose rules were rewritten."""
 
 Constants = Mapping[Attribute, Expression]
 
 
 def with_constants(node: n.Node) -> n.Node:
-    """An expression whose recursions derive only what the conditions above them, column = constant, ask for.
+    """An expression whose recursions derive only what conditions above them, column = constant, need.
 
-    New rules have numbers of attributes that stand nowhere else in the expression: one number is one attribute.
+    New rules have column ids that occur nowhere else in the expression.
     """
     return _pushed(node, {}, Numbers(n.highest(node) + 1))
 
@@ -40,9 +40,9 @@ def _pushed(node: n.Node, constants: Constants, numbers: Numbers) -> n.Node:
     match node:
         case n.Fixpoint():
             below = node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
-            return below if node.bag else _specialised(below, constants, numbers)
+            return below if node.bag else _specialized(below, constants, numbers)
         case n.Filter():
-            more = _said(node.condition)
+            more = _fixed(node.condition)
             return node.with_inputs((_pushed(node.input, {**constants, **more}, numbers),))
         case n.Project():
             passed = {e.attribute: constants[a] for a, e in node.columns if e.attribute and a in constants}
@@ -50,7 +50,7 @@ def _pushed(node: n.Node, constants: Constants, numbers: Numbers) -> n.Node:
         case n.Join():
             known = dict(constants)
             for condition in node.conditions:
-                known.update(_said(condition))
+                known.update(_fixed(condition))
             return node.with_inputs(
                 tuple(_pushed(part, _spread(known, node.equalities), numbers) for part in node.inputs)
             )
@@ -69,8 +69,8 @@ def _pushed(node: n.Node, constants: Constants, numbers: Numbers) -> n.Node:
             return node.with_inputs(tuple(_pushed(part, {}, numbers) for part in node.inputs))
 
 
-def _said(condition: Expression) -> dict[Attribute, Expression]:
-    """The attributes that a condition fixes to one value that can be written down."""
+def _fixed(condition: Expression) -> dict[Attribute, Expression]:
+    """The attributes that a condition fixes to one value, with its literal."""
     written = {a: _literal(value, a.type) for a, value in fixed_values(condition).items()}
     return {a: literal for a, literal in written.items() if literal is not None}
 
@@ -87,7 +87,7 @@ def _literal(value: Any, kind: Type) -> Expression | None:
 
 
 def _spread(constants: Constants, equalities: tuple[Equality, ...]) -> Constants:
-    """The constants, also of columns that are made equal to theirs."""
+    """The constants, also for columns that equalities make equal to theirs."""
     found = dict(constants)
     while True:
         more = {
@@ -101,8 +101,8 @@ def _spread(constants: Constants, equalities: tuple[Equality, ...]) -> Constants
         found.update(more)
 
 
-def _specialised(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.Fixpoint:
-    """The recursion, rewritten for constants in some columns of the relation that it shows."""
+def _specialized(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.Fixpoint:
+    """The recursion, rewritten for constants in some columns of the relation that it returns."""
     bound = tuple(i for i, a in enumerate(node.outputs) if a in constants)
     if not bound or MARK in node.shown:
         return node
@@ -110,7 +110,7 @@ def _specialised(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.
     rewriting = Rewriting(node.predicates, node.rules, written, supplements=False, numbers=numbers)
     rewriting.make(node.shown, bound)
     if rewriting.unbound:
-        return node  # somewhere all of a relation is needed in any case
+        return node  # some rule needs all of a relation anyway
     width = len(node.outputs)
     values = tuple(constants[node.outputs[i]] for i in bound)
     call = calls_of(node.shown, bound, width)
@@ -124,7 +124,7 @@ def _specialised(node: n.Fixpoint, constants: Constants, numbers: Numbers) -> n.
     return replace(
         node,
         predicates=tuple(replace(predicate, name=_name(name)) for name, predicate in written.known.items()),
-        rules=tuple(replace(rule, text=told(rule, inputs)) for rule in rules),
+        rules=tuple(replace(rule, text=rule_text(rule, inputs)) for rule in rules),
         shown=_name(adorned(node.shown, bound, width)),
     )
 
@@ -135,13 +135,13 @@ def _called(rule: Rule) -> Rule:
 
 
 def _name(name: str) -> str:
-    """A name for people, of what is asked for or of the answers."""
+    """A name for people, of a relation of calls or of answers."""
     asked = f"asked{MARK}" if name.startswith("m:") else ""
     return f"{asked}{name.removeprefix('m:')}".replace("^", MARK)
 
 
 def _inlined(rule: Rule, call: str, values: tuple[Expression, ...]) -> Rule:
-    """A rule with the constants of the one call in the place of its literal."""
+    """A rule with the constants of the only call instead of its literal."""
     calls = [literal for literal in rule.body if literal.source == call]
     fixed = {a: value for literal in calls for a, value in zip(literal.attributes, values, strict=True)}
     if not fixed:

@@ -1,10 +1,10 @@
-"""Rules rewritten so that only what is called for is derived (magic sets with supplementary predicates).
+"""Rules rewritten so that they derive only answers to calls (magic sets with supplementary predicates).
 
-A call is a relation with values for some of its columns: which of them is its adornment, b for bound and f for free.
-For every adornment that is asked for, the rules are rewritten once:
+A call is a relation with values for some of its columns. Its adornment marks these columns: b for bound, f for free.
+For every adornment that is called, the rules are rewritten once:
 
-    p^bf(..) :- m:p^bf(x), body                 only what is called for is derived
-    m:q^bf(y) :- m:p^bf(x), literals before q   and what that calls for in turn
+    p^bf(..) :- m:p^bf(x), body                 only answers to calls are derived
+    m:q^bf(y) :- m:p^bf(x), literals before q   and what they call in turn
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column
-from viewkeeper.recursion.bodies import made_equal, numbers_beside
+from viewkeeper.recursion.bodies import made_equal, unused_ids
 from viewkeeper.recursion.row_sets import all_equal
 
 Bound = tuple[int, ...]
@@ -35,14 +35,14 @@ def calls_of(name: str, bound: Bound, width: int) -> str:
 
 
 class Rules(Protocol):
-    """Where rewritten rules go."""
+    """Receives rewritten rules."""
 
     @property
     def known(self) -> Mapping[str, Any]:
-        """The relations that there are, by name."""
+        """The relations so far, by name."""
 
     def declare(self, predicate: Predicate) -> None:
-        """Makes a relation."""
+        """Adds a relation."""
 
     def define(self, rules: Iterable[Rule]) -> None:
         """Adds rules."""
@@ -50,22 +50,22 @@ class Rules(Protocol):
 
 @dataclass
 class Written:
-    """Rules that are written down and not applied."""
+    """Collects rules without applying them."""
 
     known: dict[str, Predicate] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
 
     def declare(self, predicate: Predicate) -> None:
-        """Notes a relation."""
+        """Adds a relation."""
         self.known[predicate.name] = predicate
 
     def define(self, rules: Iterable[Rule]) -> None:
-        """Notes rules."""
+        """Adds rules."""
         self.rules += rules
 
 
 class Rewriting:
-    """The rules of a recursion, rewritten for the adornments that are asked for."""
+    """The rules of a recursion, rewritten for the adornments that are called."""
 
     def __init__(
         self,
@@ -77,36 +77,36 @@ class Rewriting:
         is_small: Callable[[Literal], bool] = lambda _: False,
         numbers: Numbers | None = None,
     ) -> None:
-        """`supplements`: what stands before a call is kept in a relation of its own, not joined twice.
+        """`supplements`: the join before a call is a relation of its own, so that it is not computed twice.
 
-        `is_small` tells literals that can be read by any of their columns, not only by those they are sorted by.
-        `numbers` are for rules that come to stand in a larger expression.
+        `is_small`: whether a literal can be read by any of its columns, not only by those it is sorted by.
+        `numbers` gives column ids for rules that become part of a larger expression.
         """
         self.predicates = {predicate.name: predicate for predicate in predicates}
         self.rules = rules
         self.into = into
         self.is_small = is_small
         self.adornments: list[str] = []
-        self.instead: dict[tuple[str, Bound], Bound] = {}  # adornments with fewer columns that are asked for anyway
+        self.instead: dict[tuple[str, Bound], Bound] = {}  # adornments with fewer bound columns that are called anyway
         self._made: set[tuple[str, Bound]] = set()
-        self.numbers = numbers or numbers_beside(predicates, rules)
+        self.numbers = numbers or unused_ids(predicates, rules)
         self._supplements = 0 if supplements else None
 
     @property
     def unbound(self) -> list[str]:
-        """The adornments that bind no column: they take all of a relation."""
+        """The adornments that bind no column: they derive all of a relation."""
         return [name for name in self.adornments if "b" not in name.rsplit("^", 1)[1]]
 
     def prepare(self, name: str) -> None:
-        """Writes the rules for tests of whole rows of a relation, and of all that these lead to."""
+        """Adds the rules for tests of whole rows of a relation, and for all adornments that they call."""
         self.make(name, tuple(range(len(self.predicates[name].attributes))))
 
     def fewer(self, name: str, bound: Bound) -> list[Bound]:
-        """The adornments of a relation that bind some of these columns, and no others."""
+        """The adornments of a relation that bind some of these columns and no others."""
         return [made for known, made in sorted(self._made) if known == name and set(made) < set(bound)]
 
     def make(self, name: str, bound: Bound) -> None:
-        """The rules of an adornment, and of all that it leads to."""
+        """Adds the rules of an adornment, and of all that it calls."""
         if (name, bound) in self._made:
             return
         self._made.add((name, bound))
@@ -125,7 +125,7 @@ class Rewriting:
             self.into.declare(Predicate(calls_of(name, bound, width), columns))
 
     def _rewrite(self, rule: Rule, bound: Bound) -> None:
-        """The rules for one rule and adornment."""
+        """Adds the rules for one rule and adornment."""
         guard, equalities, conditions = self._guard(rule, bound)
         self.attach(adorned(rule.head, bound, len(rule.columns)), rule, guard, equalities, conditions)
 
@@ -141,10 +141,10 @@ class Rewriting:
         *,
         kept: bool = False,
     ) -> None:
-        """Adds a rule whose body stands behind a guard, recursive literals turned to calls and their answers.
+        """Adds a rule whose body begins with a guard, and whose recursive literals become calls and their answers.
 
-        `skipped` is the literal that the guard stands for. `given` are literals, by place, that are read from another
-        relation instead. `kept`: of the answers to calls, those that are not deleted.
+        `skipped` is the literal that the guard replaces. `given` are literals, by position, that are read from another
+        relation instead. `kept`: answers to calls are read without deleted rows.
         """
         part = _Body((*rule.equalities, *equalities), [*rule.conditions, *conditions], [guard] if guard else [])
         waiting = {i: literal for i, literal in enumerate(rule.body) if not literal.negated and i != skipped}
@@ -172,7 +172,7 @@ class Rewriting:
         self.into.define([whole])
 
     def _supplementary(self, part: _Body, rule: Rule, later: Sequence[Literal]) -> None:
-        """Puts what stands before a call into a relation of its own, with the columns that are needed later."""
+        """Puts the literals before a call into a relation of their own, with the columns that are needed later."""
         there = part.attributes()
         outside = {a for literal in later for a in literal.attributes}
         used = {a for e in (*rule.columns, *(value for _, value in rule.computed)) for a in e.attributes}
@@ -196,7 +196,7 @@ class Rewriting:
         return f"sup:{self._supplements}"
 
     def _kept(self, name: str, answers: str) -> str:
-        """The answers to calls that are still true after what is deleted: kept(x) :- p(x), !del(x)."""
+        """The relation of answers to calls without deleted rows: kept(x) :- p(x), !del(x)."""
         kept = f"kept:{answers}"
         if kept not in self.into.known:
             predicate = self.predicates[name]
@@ -208,7 +208,7 @@ class Rewriting:
         return kept
 
     def _guard(self, rule: Rule, bound: Bound) -> tuple[Literal | None, list[Equality], list[Expression]]:
-        """The literal of the calls, and what makes the head's bound columns equal to it."""
+        """The literal of the calls, with the equalities and conditions that bind the head's columns to it."""
         predicate = self.predicates[rule.head]
         if not bound:
             return None, [], []
@@ -234,10 +234,10 @@ class Rewriting:
             return 1 if bound else 4
         if not bound:
             return 3
-        return 0 if bound[0] == 0 or self.is_small(literal) else 2  # tables are sorted by their first columns
+        return 0 if bound[0] == 0 or self.is_small(literal) else 2  # tables are sorted by their first column
 
     def _call(self, rule: Rule, literal: Literal, inner: Bound, part: _Body) -> None:
-        """m:q(..) :- what stands before q. Nothing if it would only call what is called already."""
+        """Adds m:q(..) :- literals before q, unless it would only repeat the call of the rule itself."""
         assert isinstance(literal.source, str)
         there = part.attributes()
         values = [_equal_to(literal.attributes[i], part.equalities, there) for i in inner]
@@ -251,7 +251,7 @@ class Rewriting:
             if [a in _reached(part.equalities, {v}) for a, v in zip(passed, values, strict=True)] == [True] * len(
                 inner
             ):
-                self.instead[rule.head, every] = inner  # the same call with fewer columns is made anyway
+                self.instead[rule.head, every] = inner  # the same call with fewer bound columns is made anyway
         among = tuple(e for e in part.equalities if e.left in there and e.right in there)
         tests = tuple(c for c in part.conditions if not c.raises and set(c.attributes) <= there)
         columns = tuple(column(value) for value in values)
@@ -260,7 +260,7 @@ class Rewriting:
 
 @dataclass
 class _Body:
-    """A body as far as it is rewritten: the literals before the next, and what has to hold between all of them."""
+    """The rewritten part of a body: its literals so far, and the equalities and conditions of the rule."""
 
     equalities: tuple[Equality, ...]
     conditions: list[Expression]
@@ -271,12 +271,12 @@ class _Body:
         return {a for literal in self.before for a in literal.attributes}
 
     def reached(self) -> set[Attribute]:
-        """All attributes whose values are known by then."""
+        """All attributes whose values are known from them."""
         return _reached(self.equalities, self.attributes())
 
 
 def _reached(equalities: Sequence[Equality], known: set[Attribute]) -> set[Attribute]:
-    """Attributes whose values are known when some are."""
+    """The attributes whose values are known if those of some are."""
     found = set(known)
     more = True
     while more:
@@ -290,17 +290,17 @@ def _reached(equalities: Sequence[Equality], known: set[Attribute]) -> set[Attri
 
 
 def _equal_to(attribute: Attribute, equalities: Sequence[Equality], there: set[Attribute]) -> Attribute:
-    """An attribute that is there and has the value of another."""
+    """An attribute among `there` that equals another."""
     if attribute in there:
         return attribute
     return min((a for a in _reached(equalities, {attribute}) if a in there), key=lambda a: a.number)
 
 
 def questions(node: n.Fixpoint, size: Callable[[n.Scan], int], few: int) -> list[Rewriting]:
-    """The ways to ask whether a row of a recursion can be derived: the rules for it, written down.
+    """One or two plans for testing whether a row of a recursion can be derived, as rewritten rules.
 
-    In the first, tables are read by what they are sorted by; in the second, those that have at most `few` rows, which
-    `size` counts, by any column. Where only one of them does without all rows of a relation, the other is left out.
+    The first reads tables by the columns they are sorted by; the second reads those with at most `few` rows, which
+    `size` counts, by any column. If only one of them avoids deriving whole relations, the other is left out.
     """
     small = {number for number, part in enumerate(node.inputs) if sum(map(size, n.scans(part))) <= few}
     ways = [_whole_rows(node, numbers) for numbers in (set[int](), small)]

@@ -1,6 +1,6 @@
 """The change of a recursion that is not stored (Staudt & Jarke's re-derivation on demand).
 
-The rules are rewritten to ones that derive what goes, what is derived again, and what comes. Of p :- r1, .., rn:
+The rules are rewritten to derive deleted, re-derived and inserted rows. Of p :- r1, .., rn:
 
     (D)  p_del  :- r1, .., ri_del, .., rn
     (N)  p_new  :- p, !p_del.    p_new :- p_red.    p_new :- p_ins.
@@ -9,9 +9,8 @@ The rules are rewritten to ones that derive what goes, what is derived again, an
     (E1) p_plus :- p_ins, !p
     (E2) p_minus :- p_del, !p_ins, !p_red
 
-p itself is known only as far as it is asked for: recursive literals are calls, answered from the tables in the state
-before (see magic). Conclusions through negation wait until nothing more is fetched: first D to its end, then N, R and I
-to theirs, then E.
+p itself is derived only on demand: recursive literals are calls, answered from the tables in the old state (see magic).
+Negated literals must be complete before they are read: so first D runs to its end, then N, R and I, then E.
 """
 
 from __future__ import annotations
@@ -71,18 +70,18 @@ class Rederivation:
                 self.magic.attach(f"del:{rule.head}", rule, guard, skipped=place)
 
     def insertions(self, changes: Collection[tuple[int, int]]) -> None:
-        """(R) and (I) of every rule, with each recursive literal as what was kept, derived again, or inserted."""
+        """(R) and (I) of every rule, with each recursive literal as its remaining, re-derived or inserted rows."""
         for rule in self.node.rules:
             given = tuple(self.magic.numbers.like(a) for a in self.predicates[rule.head].attributes)
             equalities, conditions = made_equal(zip(given, rule.columns, strict=True))
             guard = Literal(f"del:{rule.head}", given)
             for chosen in _new_states(rule, None):
                 self.magic.attach(f"red:{rule.head}", rule, guard, equalities, conditions, given=chosen, kept=True)
-            for place, moved in _guards(rule, "ins", ADDED, changes):
+            for place, inserted in _guards(rule, "ins", ADDED, changes):
                 for chosen in _new_states(rule, place):
-                    self.magic.attach(f"ins:{rule.head}", rule, moved, skipped=place, given=chosen, kept=True)
+                    self.magic.attach(f"ins:{rule.head}", rule, inserted, skipped=place, given=chosen, kept=True)
 
-    # what comes out ------------------------------------------------------------------------------
+    # the result ----------------------------------------------------------------------------------
 
     def _net(self) -> Net:
         trace = Trace()
@@ -113,7 +112,7 @@ def _changed(number: int, sign: int) -> str:
 
 
 def _guards(rule: Rule, kind: str, sign: int, changes: Collection[tuple[int, int]]) -> Iterator[tuple[int, Literal]]:
-    """The literals of a rule that can change in one way, each as what has changed of it."""
+    """The literals of a rule that can gain rows (or lose them, by `sign`), each as the literal of its change."""
     for place, literal in enumerate(rule.body):
         if isinstance(literal.source, str):
             yield place, replace(literal, source=f"{kind}:{literal.source}")
@@ -124,7 +123,10 @@ def _guards(rule: Rule, kind: str, sign: int, changes: Collection[tuple[int, int
 
 
 def _new_states(rule: Rule, skipped: int | None) -> Iterator[dict[int, str]]:
-    """The ways to read the literals of a rule in the state after; a recursive one that is not given is kept."""
+    """All combinations of relations that make up the new state of a rule's literals, by position.
+
+    A recursive literal without an entry stands for its remaining rows.
+    """
     fixed = {
         i: f"new:{literal.source}"
         for i, literal in enumerate(rule.body)

@@ -1,6 +1,6 @@
-"""Sets of rows while a recursion is worked out, few on the driver, many in scratch files; and queries that make them.
+"""Sets of rows during a recursion, few on the driver, many in scratch files; and the queries that compute them.
 
-Every round's rows are computed by one query and kept, so a plan never grows with the number of rounds.
+Every round's rows are computed by one query and stored, so a plan never grows with the number of rounds.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from viewkeeper.plan.cost import RATES
 Tuples = list[tuple[Any, ...]]
 
 Build = Callable[[Lowering], n.Node]
-"""Makes an expression for one query; given rows become part of it through its lowering."""
+"""Builds the expression of one query; given rows become part of it through its lowering."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Different rows, computed and kept: on the driver, as a `table` with columns named by labels, or in files."""
+    """Distinct rows, already computed: on the driver, as a `table` with columns named by labels, or in files."""
 
     attributes: tuple[Attribute, ...]
     count: int
@@ -40,7 +40,7 @@ class Rows:
 
     @functools.cached_property
     def lowered(self) -> Lowered:
-        """The rows for the engine; those on the driver are handed over when they are first asked for."""
+        """The rows for the engine; those on the driver are sent at first use."""
         return self.make()
 
     @functools.cached_property
@@ -71,25 +71,25 @@ def renamed(node: n.Node, attributes: Sequence[Attribute]) -> n.Node:
 
 
 def all_equal(left: Sequence[Attribute], right: Sequence[Attribute]) -> tuple[Equality, ...]:
-    """Rows that are the same, NULLs included."""
+    """The equalities of whole rows, NULL equal to NULL."""
     return tuple(Equality(a, b, null_safe=True) for a, b in zip(left, right, strict=True))
 
 
 def rest_of(left: n.Node, right: Callable[[tuple[Attribute, ...]], n.Node]) -> n.Node:
-    """The rows of one expression that another has not; `right` gives it under the attributes it is handed."""
+    """The rows of one expression that another does not have; `right` returns it under given attributes."""
     others = tuple(Attribute(_OTHER + i, a.name, a.type) for i, a in enumerate(left.outputs))
     return n.Exists(left, right(others), all_equal(left.outputs, others), negated=True)
 
 
 class TooDear(Exception):
-    """Working a recursion out has cost more than it may."""
+    """Maintaining a recursion has cost more than its limit."""
 
 
 class Workspace:
-    """Where a recursion is worked out: runs its queries, and stops when they have cost more than a limit."""
+    """Runs the queries of a recursion, and stops when they have cost more than a limit."""
 
     def __init__(self, engine: Engine, reader: Reader, limit: float | None = None) -> None:
-        """`limit` is in seconds, as the model of costs counts them."""
+        """`limit` is in seconds of the cost model."""
         self.engine = engine
         self.reader = reader
         self.limit = limit
@@ -97,7 +97,7 @@ class Workspace:
         self._rows = 0
 
     def worked(self, rows: int) -> None:
-        """Notes that so many rows were joined on the driver."""
+        """Counts rows that were joined on the driver."""
         self._rows += rows
         if self.limit is None:
             return
@@ -106,7 +106,7 @@ class Workspace:
             raise TooDear(f"{queries:,} queries and {self._rows:,} rows on the driver")
 
     def run(self, build: Build, *, large: bool = False) -> Rows:
-        """The different rows of an expression. `large`: they are not expected to fit on the driver."""
+        """The distinct rows of an expression. `large`: they are not expected to fit on the driver."""
         lowering = Lowering(self.engine, self.reader)
         lowered = lowering.lower(n.Distinct(build(lowering)))
         if lowered.empty:
@@ -115,7 +115,7 @@ class Workspace:
         return _kept(self.reader.keep(lowered, large=large))
 
     def parted(self, change: n.Node) -> tuple[Rows, Rows]:
-        """What a change adds and what it removes, each row once."""
+        """The inserted and the deleted rows of a change, each once."""
         lowered = Lowering(self.engine, self.reader).lower(change)
         if lowered.empty:
             none = self.on_driver(_empty(lowered.outputs), lowered.outputs)
@@ -123,8 +123,8 @@ class Workspace:
         kept = self.reader.keep(lowered)
         if kept.rows is not None:
             net = consolidate(kept.rows)
-            came, gone = (part_with_sign(net, sign).drop_columns([WEIGHT]) for sign in (1, -1))
-            return self.on_driver(came, kept.outputs), self.on_driver(gone, kept.outputs)
+            inserted, deleted = (part_with_sign(net, sign).drop_columns([WEIGHT]) for sign in (1, -1))
+            return self.on_driver(inserted, kept.outputs), self.on_driver(deleted, kept.outputs)
         return self._with_sign(kept, ">"), self._with_sign(kept, "<")
 
     def _with_sign(self, kept: Lowered, sign: str) -> Rows:
@@ -132,18 +132,18 @@ class Workspace:
         return _kept(self.reader.keep(Lowered(frame, kept.outputs), large=True))
 
     def on_driver(self, table: pa.Table, attributes: tuple[Attribute, ...]) -> Rows:
-        """Rows that are on the driver already, all different."""
+        """Distinct rows that are on the driver already."""
         named = table.rename_columns([a.label for a in attributes])
         return Rows(attributes, table.num_rows, named, lambda: self.reader.local(named, attributes))
 
     def of_tuples(self, rows: Sequence[tuple[Any, ...]], attributes: tuple[Attribute, ...]) -> Rows:
-        """Different rows that are on the driver as tuples."""
+        """Distinct rows that are on the driver as tuples."""
         columns = zip(*rows, strict=True) if rows else [()] * len(attributes)
         arrays = [pa.array(values, a.type.arrow) for values, a in zip(columns, attributes, strict=True)]
         return self.on_driver(pa.table(arrays, names=[a.label for a in attributes]), attributes)
 
     def among(self, rows: Rows, build: Build) -> Rows:
-        """Those of some rows that an expression has, read by them."""
+        """Those of some rows that an expression has; it is read by their keys."""
         local = self._among_on_driver(rows, build)
         if local is not None:
             return local
@@ -155,7 +155,7 @@ class Workspace:
         return self.run(restricted)
 
     def _among_on_driver(self, rows: Rows, build: Build) -> Rows | None:
-        """The same, where what these rows pick of the expression is on the driver."""
+        """The same on the driver, if the matching rows of the expression are there; else None."""
         if rows.table is None or not rows.attributes or not all(is_plain(a) for a in rows.attributes):
             return None
         lowering = Lowering(self.engine, self.reader)
@@ -167,7 +167,7 @@ class Workspace:
         return self.on_driver(filter_rows(rows.table, [row in there for row in rows.tuples]), rows.attributes)
 
     def less(self, rows: Rows, build: Build) -> Rows:
-        """Those of some rows that an expression has not."""
+        """Those of some rows that an expression does not have."""
         if rows.count == 0:
             return rows
         if rows.table is not None:
@@ -201,7 +201,7 @@ class Growing:
         self._current: Lowered | None = None
 
     def add(self, rows: Rows) -> None:
-        """Joins rows that are not there yet."""
+        """Adds rows that are not in the set yet."""
         if rows.count == 0:
             return
         self.count += rows.count
@@ -224,17 +224,17 @@ class Growing:
             self._many = [self.space.run(lambda lowering: self._together(lowering, parts), large=True).lowered]
 
     def parts(self) -> list[Rows]:
-        """All of them, part by part."""
+        """All rows, in parts."""
         few = [self.space.on_driver(self._few, self.attributes)] if self._few.num_rows else []
         return [*map(_kept, self._many), *few]
 
     @property
     def index(self) -> set[tuple[Any, ...]] | None:
-        """The rows as tuples, where all are on the driver."""
+        """The rows as tuples, if all are on the driver."""
         return self._index
 
     def by(self, columns: tuple[int, ...]) -> dict[Any, Tuples] | None:
-        """The rows by the values of some columns, where all are on the driver."""
+        """The rows by the values of some columns, if all are on the driver."""
         if self._index is None:
             return None
         if columns not in self._by:
@@ -243,7 +243,7 @@ class Growing:
         return self._by[columns]
 
     def new_among(self, rows: Rows) -> Rows:
-        """Those of some rows that it has not."""
+        """Those of some rows that are not in the set."""
         if self.count == 0 or rows.count == 0:
             return rows
         if self._index is not None and rows.table is not None:
@@ -276,13 +276,13 @@ def _sort_in(known: dict[Any, Tuples], columns: tuple[int, ...], rows: Iterable[
 
 
 def is_plain(attribute: Attribute) -> bool:
-    """Whether values are equal on the driver exactly if they are to the engine."""
+    """Whether values are equal on the driver exactly if they are on the engine."""
     kind = attribute.type
     return kind.is_integer or kind.name in ("string", "date", "boolean", "decimal")
 
 
 _OTHER = 9_000_000
-"""Numbers for attributes that stand beside those of rows."""
+"""Column ids that do not occur in sets of rows begin here."""
 
 
 def _empty(attributes: tuple[Attribute, ...]) -> pa.Table:

@@ -1,7 +1,7 @@
-"""Steps of a recursion: a rule applied to the rows that one of its literals gained, or to all there is.
+"""Steps of a recursion: a rule applied to the rows that one of its literals gained, or to all rows.
 
-Few rows are joined on the driver, where the rows that a few keys pick of a stored relation are anyway; so a round of a
-small change costs no query. Many rows, and rules with conditions, computed values or negation, go to the engine.
+Few rows are joined on the driver, which also reads the rows of stored relations with a few keys. So a round of a small
+change costs no query. Many rows, and rules with conditions, computed values or negation, go to the engine.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from viewkeeper.recursion.row_sets import Growing, Rows, Tuples, Workspace, is_p
 ByKey = dict[Any, Tuples]
 
 Source = Callable[[Lowering, Literal], n.Node]
-"""Gives the rows of a literal, under its attributes."""
+"""Returns the rows of a literal, under its attributes."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A rule, one of its literals and the rows of that literal to begin with; without them, the whole body."""
+    """A rule, the position of one of its literals and that literal's rows; without them, the whole body."""
 
     rule: Rule
     place: int | None = None
@@ -38,8 +38,8 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What is stored, less some rows and with some more."""
+class Updated:
+    """A stored relation without some rows and with some more."""
 
     stored: Source
     removed: Growing
@@ -47,10 +47,10 @@ class Moved:
 
 
 class Joins:
-    """Works steps out. `source` gives what their literals stand for.
+    """Derives the rows of steps. `source` returns the rows of their literals.
 
-    `growing` gives those that gain rows on the way; `moved` those that are what is stored, less some rows and with some
-    more, both of which grow on the way.
+    `growing` returns the sets of literals that gain rows meanwhile; `updated` those that are a stored relation without
+    some rows and with some more, both of which grow meanwhile.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Joins:
         space: Workspace,
         source: Source,
         growing: Callable[[Literal], Growing | None] = lambda _: None,
-        moved: Callable[[Literal], Moved | None] = lambda _: None,
+        updated: Callable[[Literal], Updated | None] = lambda _: None,
     ) -> None:
         self.space = space
         self.source = source
         self.growing = growing
-        self.moved = moved
+        self.updated = updated
         self._most = space.engine.tuning.driver_join_rows
         self._lookups: dict[tuple[Any, ...], _Lookup] = {}
         self._orders: dict[tuple[int, int], _Order | None] = {}
-        self._kept: list[Rule] = []  # so that no other rule gets the id of one that is known
+        self._kept: list[Rule] = []  # so that no other rule gets the id() of a rule in _orders
 
     def derive(self, head: Predicate, steps: Sequence[Step]) -> Rows:
-        """The different rows that some steps give."""
+        """The distinct rows that some steps derive."""
         found = self._on_driver(steps)
         if found is not None:
             return self.space.of_tuples(list(found), head.attributes)
@@ -92,7 +92,7 @@ class Joins:
     # on the driver -------------------------------------------------------------------------------
 
     def _on_driver(self, steps: Sequence[Step]) -> set[tuple[Any, ...]] | None:
-        """The different rows of some steps, joined on the driver; None if that is not for the driver."""
+        """The distinct rows of some steps, joined on the driver; None if the engine has to."""
         planned: list[tuple[Tuples, _Order]] = []
         for step in steps:
             begin = self._beginning(step)
@@ -113,7 +113,7 @@ class Joins:
         return found
 
     def _beginning(self, step: Step) -> tuple[int, Tuples] | None:
-        """The literal that the join begins with, and its rows: what the step is about, or the fewest there are."""
+        """The literal that the join begins with, and its rows: the step's own, or the smallest set."""
         if step.rows is not None:
             assert step.place is not None
             return None if step.rows.table is None or step.rows.count > self._most else (step.place, step.rows.tuples)
@@ -134,7 +134,7 @@ class Joins:
         return self._orders[key]
 
     def _joined(self, join: _Join, current: Tuples) -> Tuples | None:
-        """Rows beside those of another literal that have the same key."""
+        """Rows joined with those of another literal that have the same key."""
         key_of = join.ours
         wanted = set(map(key_of, current))
         partners = self._partners(join, wanted)
@@ -154,21 +154,21 @@ class Joins:
         known = self.growing(join.literal)
         if known is not None:
             return known.by(join.columns)
-        moved = self.moved(join.literal)
+        updated = self.updated(join.literal)
         lookup = self._lookups.setdefault((join.literal.source, join.columns), _Lookup())
         missing = wanted - lookup.keys
         if lookup.failed or (
-            missing and not self._fetch(join, lookup, missing, moved.stored if moved else self.source)
+            missing and not self._fetch(join, lookup, missing, updated.stored if updated else self.source)
         ):
             lookup.failed = True
             return None
-        return _after(moved, join.columns, wanted, lookup.rows) if moved is not None else lookup.rows
+        return _after(updated, join.columns, wanted, lookup.rows) if updated is not None else lookup.rows
 
     def _lookup(self, join: _Join) -> _Lookup:
         return self._lookups.setdefault((join.literal.source, join.columns), _Lookup())
 
     def _fetch(self, join: _Join, lookup: _Lookup, missing: set[Any], source: Source) -> bool:
-        """Reads the rows with some keys; whether they are on the driver."""
+        """Reads the rows with some keys; returns whether they are on the driver."""
         if len(missing) > self._most:
             return False
         literal, columns = join.literal, join.columns
@@ -190,19 +190,19 @@ class Joins:
         return True
 
 
-def _after(moved: Moved, columns: tuple[int, ...], wanted: set[Any], stored: ByKey) -> ByKey | None:
-    """The rows with some keys of what is stored, less what went and with what came."""
-    gone, come = moved.removed.index, moved.added.by(columns)
-    if gone is None or come is None:
+def _after(updated: Updated, columns: tuple[int, ...], wanted: set[Any], stored: ByKey) -> ByKey | None:
+    """The rows with some keys of a stored relation without the removed and with the added rows."""
+    removed, added = updated.removed.index, updated.added.by(columns)
+    if removed is None or added is None:
         return None
-    if not gone and not come:
+    if not removed and not added:
         return stored
-    return {key: [row for row in stored.get(key, ()) if row not in gone] + come.get(key, []) for key in wanted}
+    return {key: [row for row in stored.get(key, ()) if row not in removed] + added.get(key, []) for key in wanted}
 
 
 @dataclass
 class _Lookup:
-    """Rows of a relation by the values of some columns, as far as they were asked for."""
+    """The rows of a relation by the values of some columns, as far as they were read."""
 
     keys: set[Any] = field(default_factory=set)
     rows: ByKey = field(default_factory=dict)
@@ -211,7 +211,7 @@ class _Lookup:
 
 @dataclass(frozen=True)
 class _Join:
-    """A literal that is joined to what is there: by which columns of its own, which of ours, and what else is equal."""
+    """A literal to join: its key columns, the key of a joined row so far, and other columns that have to be equal."""
 
     literal: Literal
     columns: tuple[int, ...]
@@ -221,14 +221,14 @@ class _Join:
 
 @dataclass(frozen=True)
 class _Order:
-    """The joins of a rule that begins with one of its literals, and the head's columns in what comes out."""
+    """The joins of a rule that begins with one of its literals, and the head's columns in the joined row."""
 
     joins: tuple[_Join, ...]
     head: Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
 def _order_of(rule: Rule, first: int) -> _Order | None:
-    """None if the rule has more than columns that are equal, or columns that the driver may compare otherwise."""
+    """The join order; None if the rule has more than equalities, or types that the driver compares differently."""
     others = [literal for place, literal in enumerate(rule.body) if place != first]
     if rule.conditions or rule.computed or any(literal.negated for literal in others):
         return None
@@ -267,7 +267,7 @@ def _order_of(rule: Rule, first: int) -> _Order | None:
 
 
 def _links(rule: Rule, there: list[Attribute], literal: Literal) -> dict[int, Attribute]:
-    """The columns of a literal that equal something that is there, each with one such."""
+    """The columns of a literal that equal a joined attribute, each with one such attribute."""
     found: dict[int, Attribute] = {}
     for place, attribute in enumerate(literal.attributes):
         for e in rule.equalities:

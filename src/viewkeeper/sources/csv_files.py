@@ -1,8 +1,7 @@
 """CSV files as batches of text: RFC 4180 as pyarrow.csv reads it, the same for all engines.
 
-A field without quotes that is empty is NULL, `""` is an empty string. Line breaks, doubled quotes and backslashes in
-quotes are text. Blank lines do not count. Memory is bounded by the size of a block, which grows only for a record
-that does not fit in one.
+An empty field without quotes is NULL, `""` is an empty string. Line breaks, doubled quotes and backslashes in quotes
+are text. Blank lines are ignored. Memory is bounded by the size of a block, which grows only for a longer record.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from viewkeeper.errors import TypeMismatch
 from viewkeeper.sources.files import SourceFile, unreadable
 
 BLOCK = 4 << 20
-"""Bytes that are parsed at a time."""
+"""Bytes parsed at a time."""
 
 _LARGEST = 1 << 30
 _OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue", "encoding")
 _IGNORED = {"multiline": "true", "mode": "failfast", "inferschema": None}
-"""Options of Spark's reader that ask for what is done anyway."""
+"""Options of Spark's reader that ask for the behavior here, with that value (None: any)."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Dialect:
 
     @property
     def escaping(self) -> str:
-        """The character that takes away another's meaning, if it is not the quote itself."""
+        """The escape character, if it is not the quote itself."""
         return "" if self.escape == self.quote else self.escape
 
     @property
@@ -54,7 +53,7 @@ class Dialect:
 
 
 def dialect_of(options: Mapping[str, str]) -> Dialect:
-    """The dialect that a user's options ask for, in the words of Spark's reader."""
+    """The dialect of a user's options, which are named as in Spark's reader."""
     given = {name.lower(): str(value) for name, value in options.items()}
     for name in given:
         if name in _IGNORED and _IGNORED[name] in (None, given[name].lower()):
@@ -85,7 +84,7 @@ def dialect_of(options: Mapping[str, str]) -> Dialect:
 
 
 class CsvFile:
-    """One CSV file: the names in its header, its rows as text, and the lines they stand on."""
+    """One CSV file: the names in its header, its rows as text, and their lines."""
 
     def __init__(self, file: SourceFile, dialect: Dialect) -> None:
         self.file = file
@@ -131,7 +130,7 @@ class CsvFile:
     def _whole_records(self) -> Iterator[bytes]:
         """The text in pieces that end where a record ends.
 
-        Arrow cuts blocks anywhere and loses a line feed when a line break in quotes lies across the cut.
+        Arrow splits text anywhere, and loses a line feed when it splits a line break in quotes.
         """
         ends = RecordEnds(self.dialect)
         rest, size = b"", BLOCK
@@ -149,7 +148,7 @@ class CsvFile:
             elif len(rest) > _LARGEST:
                 raise self._never_closed()
             else:
-                size = len(rest)  # a record that is longer than a block
+                size = len(rest)  # a record longer than a block
         if ends.is_open(rest):
             raise self._never_closed()
         if rest.strip(b"\r\n"):
@@ -173,10 +172,10 @@ class CsvFile:
             hint='close its quotes; a quote inside a quoted field is written twice: ""',
         )
 
-    # where things stand ---------------------------------------------------------------------------
+    # positions -----------------------------------------------------------------------------------
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """All records that are not blank, with the line each begins on; slow, for the header and for errors."""
+        """All records that are not blank, with their first lines; slow, for the header and for errors."""
         dialect = self.dialect
         encoding = "utf-8-sig" if dialect.is_utf8 else dialect.encoding
         stream = io.BufferedReader(_Readable(self.file.open_text()))
@@ -194,19 +193,19 @@ class CsvFile:
                 if fields:
                     yield line, fields
                 line = reader.line_num + 1
-        except csv.Error:  # a field beyond what the module takes: lines after it cannot be told
+        except csv.Error:  # a field too long for the module: later lines are not known
             return
         except OSError as problem:
             raise unreadable(self.file.path, problem) from problem
 
     def place_of(self, row: int) -> str:
-        """Where a row stands, in words: the line it begins on. Rows count from 0, after the header."""
+        """The first line of a row, in words. Rows count from 0, after the header."""
         wanted = row + (1 if self.dialect.header else 0)
         line = next((line for number, (line, _) in enumerate(self._records()) if number == wanted), None)
         return f"row {row + 1} of {self.file.path}" if line is None else f"line {line} of {self.file.path}"
 
     def _explained(self, problem: pa.ArrowInvalid) -> TypeMismatch:
-        """A clear error, with its line, for what pyarrow.csv does not take."""
+        """An error with the line, for a file that pyarrow.csv refuses."""
         path = self.file.path
         for line, fields in self._records():
             if len(fields) != self._width:
@@ -224,7 +223,7 @@ class CsvFile:
 
 
 class RecordEnds:
-    """Finds where records end in text that begins with a record. A quote opens a field only at its start."""
+    """Finds the ends of records in text that begins with a record. A quote opens a field only at its start."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._quote, self._separator = dialect.quote.encode(), dialect.separator.encode()
@@ -248,7 +247,7 @@ class RecordEnds:
         return self._special is not None and self._by_scanning(data)[1]
 
     def _by_parity(self, data: bytes) -> int | None:
-        """By counting quotes, all at once; None if one of them stands inside a field without quotes."""
+        """The same by counting quotes, all at once; None if a quote is inside a field without quotes."""
         letters = np.frombuffer(data, np.uint8)
         quotes = np.flatnonzero(letters == self._quote[0])
         opening = quotes[::2]
@@ -261,7 +260,7 @@ class RecordEnds:
         return int(outside[-1]) + 1 if len(outside) else 0
 
     def _by_scanning(self, data: bytes) -> tuple[int, bool]:
-        """Field by field: the position after the last line break, and whether a quoted field stays open."""
+        """The same field by field, and whether a quoted field is still open at the end."""
         assert self._special is not None
         end, position = 0, 0
         for found in self._special.finditer(data):
@@ -275,13 +274,13 @@ class RecordEnds:
 
 
 class _Encoded:
-    """Text of another encoding as UTF-8."""
+    """Text in another encoding, read as UTF-8."""
 
     def __init__(self, text: io.TextIOWrapper, path: str, encoding: str) -> None:
         self._text, self._path, self._encoding = text, path, encoding
 
     def read(self, size: int) -> bytes:
-        """About so many bytes; none at the end."""
+        """About `size` bytes; none at the end."""
         try:
             return self._text.read(size).encode()
         except UnicodeError as problem:

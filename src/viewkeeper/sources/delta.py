@@ -1,7 +1,7 @@
-"""Delta tables: the files that belong to the newest version, with the values of their partition columns.
+"""Delta tables: the files of the newest version, with the values of their partition columns.
 
-Read from the log by delta-rs. The rows are read from the files themselves: delta-rs's own readers abort the process at
-its end now and then. What the files alone do not tell (deletion vectors, renamed columns) is refused by name.
+delta-rs reads the log. The rows are read from the files directly, because delta-rs's own readers sometimes abort the
+process at its exit. Features that the files do not contain (deletion vectors, renamed columns) are refused by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FEATURES = {
 
 @dataclass(frozen=True)
 class DeltaFiles:
-    """The newest version of a Delta table: its columns, its files, and what each file's partition columns are."""
+    """The newest version of a Delta table: its columns, its files, and the partition values of each file."""
 
     version: int
     schema: pa.Schema
@@ -77,6 +77,6 @@ def _file(path: str, relative: str, storage: ObjectStorage | None) -> SourceFile
             f"the Delta table {path} has files outside its directory: {relative}",
             hint="copy the table in full, not as a shallow clone",
         )
-    name = urllib.parse.unquote(relative)  # the log has names as they stand in a URL
+    name = urllib.parse.unquote(relative)  # names are URL-encoded in the log
     full = f"{path.rstrip('/')}/{name}" if storage is not None else os.path.join(path, name)
     return SourceFile(full, {}, storage, name)

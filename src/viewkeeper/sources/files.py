@@ -1,8 +1,7 @@
-"""The files behind a path that a user names: one file, or a directory with all below it.
+"""The files of a path that a user names: one file, or all files below a directory.
 
-Folders named key=value are columns, as Hive and Spark write them. A directory that is a table of another system is
-more than its files, some of which hold rows that were deleted: Delta tables are read by `delta`, Iceberg and Hudi
-tables are refused.
+Folders named key=value are columns, as Hive and Spark write them. Some files of another system's table may hold deleted
+rows: so Delta tables are read by `delta`, and Iceberg and Hudi tables are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from viewkeeper.errors import NotFound, StorageError, TypeMismatch
 from viewkeeper.log.object_storage import ObjectStorage
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-"""How the names of files of each format end; a compressed text file has one of `_CODECS` after it."""
+"""The file name endings of each format; a compressed text file has one of `_CODECS` after it."""
 
 DELTA = "delta"
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -28,7 +27,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a user's, and the columns that the names of its folders give."""
+    """A user's file, and the column values in the names of its folders."""
 
     path: str
     folders: Mapping[str, str | None] = field(default_factory=dict)
@@ -43,14 +42,14 @@ class SourceFile:
             raise unreadable(self.path, problem) from problem
 
     def open_text(self) -> Any:
-        """The bytes of a text file, unpacked if its name says that it is compressed."""
+        """The bytes of a text file, decompressed according to its name."""
         codec = _CODECS.get(os.path.splitext(self.path)[1].lower())
         return self.open() if codec is None else pa.CompressedInputStream(self.open(), codec)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a path is: the format, and the files in order of their names; those of a Delta table are in its log."""
+    """The format of a path, and its files in order of their names; those of a Delta table are in its log."""
 
     path: str
     form: str
@@ -58,18 +57,18 @@ class Found:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The columns that the names of folders give."""
+        """The columns in the names of folders."""
         return tuple(self.files[0].folders) if self.files else ()
 
 
 def unreadable(path: str, problem: Exception) -> StorageError:
-    """The error for a file of a user's that cannot be read."""
+    """The error for a user's file that cannot be read."""
     reason = getattr(problem, "strerror", None) or str(problem).split("\n")[0].split(". Detail: ")[-1]
     return StorageError(f"{path} could not be read", detail=reason, hint="check that the file is whole and readable")
 
 
 def find(path: str, form: str | None, storage_options: dict[str, str]) -> Found:
-    """The files of a path and their format, from their names if it is not said."""
+    """The files of a path and their format, by their names if it is not given."""
     if path.startswith("file://"):
         path = urllib.parse.unquote(urllib.parse.urlparse(path).path)
     names, storage = _listed(path, storage_options)
@@ -126,7 +125,7 @@ def _no_file(path: str) -> NotFound:
 
 
 def _is_table(path: str, names: Sequence[str]) -> bool:
-    """Whether a directory is a Delta table; raises if it is, or holds, another table whose files are not its rows."""
+    """Whether a directory is a Delta table; raises if it contains one, or is or contains an Iceberg or Hudi table."""
     for name in names:
         folders, last = name.split("/")[:-1], name.split("/")[-1]
         if "_delta_log" in folders and folders[0] != "_delta_log":
@@ -178,7 +177,7 @@ def _unknown_form(path: str) -> TypeMismatch:
 
 
 def _of_one_form(path: str, form: str | None, names: list[str]) -> tuple[str, list[str]]:
-    """The format of a directory's files, and the files of that format; all of them if none is named like it."""
+    """The format of a directory's files, and the files with its ending; all files if none has it."""
     forms = {name: _form_of(name) for name in names}
     known = sorted({each for each in forms.values() if each is not None})
     if form is None:
@@ -194,7 +193,7 @@ def _of_one_form(path: str, form: str | None, names: list[str]) -> tuple[str, li
 
 
 def _folders(name: str) -> dict[str, str | None]:
-    """The columns that folders named key=value give."""
+    """The columns of folders named key=value, with their values."""
     pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
     values = {urllib.parse.unquote(key): urllib.parse.unquote(value) for key, _, value in pairs}
     return {key: None if value == _NO_VALUE else value for key, value in values.items()}

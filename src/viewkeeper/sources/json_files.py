@@ -1,6 +1,6 @@
 """JSON files as rows: one object per line, or a line with an array of them.
 
-Numbers keep their digits, so that a DECIMAL column gets what is written and a DOUBLE column the nearest double.
+Numbers keep their digits, so that a DECIMAL column gets them exactly and a DOUBLE column the nearest double.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from viewkeeper.errors import TypeMismatch
 from viewkeeper.sources.files import SourceFile, unreadable
 
 ROWS = 50_000
-"""Rows that are read at a time."""
+"""Rows read at a time."""
 
 
 _DECODER = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=float)
 
 
 def json_rows(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file, each with the line it stands on."""
+    """The objects of a file, each with its line."""
     for number, line in enumerate(_lines(file), start=1):
         text = line.strip()
         if not text:
@@ -61,23 +61,23 @@ def _lines(file: SourceFile) -> Iterator[bytes]:
 
 
 class JsonColumns:
-    """The columns of a new table that can take some rows: the type that all values of a name have."""
+    """The columns of a new table for some rows: a type for all values of each name."""
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = {}
 
     def see(self, row: dict[str, Any], where: str) -> None:
-        """Takes in one more row."""
+        """Adds a row."""
         for name, value in row.items():
             self._found[name] = _merged(self._found.get(name), _kind(value, name, where), name, where)
 
     def columns(self) -> list[tuple[str, str]]:
-        """Names and types, in the order in which the names came first; what is always NULL is a STRING."""
+        """Names and types, in the order of first occurrence; a column that is always NULL is a STRING."""
         return [(name, _ddl(kind)) for name, kind in self._found.items()]
 
 
 def _kind(value: Any, name: str, where: str) -> Any:
-    """A type as a word, ("array", element) or ("struct", fields); None for NULL."""
+    """A value's type as a name, ("array", element) or ("struct", fields); None for NULL."""
     match value:
         case None:
             return None
@@ -102,7 +102,7 @@ _NUMBERS = ("bigint", "decimal(38,0)", "double")
 
 
 def _merged(left: Any, right: Any, name: str, where: str) -> Any:
-    """The type that takes values of both."""
+    """The type for values of both types."""
     if left is None or right is None or left == right:
         return left if right is None else right
     if left in _NUMBERS and right in _NUMBERS:

@@ -1,4 +1,4 @@
-"""Parquet files as batches of rows, one file after the other, each with the columns that it has."""
+"""Parquet files as batches of rows, each file with its own columns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from viewkeeper.errors import TypeMismatch
 from viewkeeper.sources.files import SourceFile, unreadable
 
 ROWS = 50_000
-"""Rows that are read at a time."""
+"""Rows read at a time."""
 
 
 def open_parquet(file: SourceFile) -> Any:
-    """A Parquet file; one that is none, or is cut off, is named."""
+    """An open Parquet file; the error names a file that is truncated or not Parquet."""
     try:
         return pq.ParquetFile(file.open(), coerce_int96_timestamp_unit="us")
     except (pa.ArrowException, OSError) as problem:
@@ -29,7 +29,7 @@ def parquet_schema(file: SourceFile) -> pa.Schema:
 
 
 def parquet_batches(file: SourceFile, constants: Mapping[str, Any], kinds: pa.Schema) -> Iterator[pa.Table]:
-    """A file's rows, with columns that have one value in all of them; their types are in `kinds`."""
+    """A file's rows, with constant columns added, whose types are in `kinds`."""
     opened = open_parquet(file)
     there = {name.lower() for name in opened.schema_arrow.names}
     for name in constants:

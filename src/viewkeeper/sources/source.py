@@ -1,7 +1,7 @@
 """A path that a user names, as rows of a table: Parquet, CSV, JSON or Delta, one file or many.
 
-Columns are matched by name, file by file. Rows come in batches, cast to the table's types, so that memory stays
-bounded; an error says in which line of which file it is.
+Columns are matched by name, file by file. Rows are read in batches, cast to the table's types, so that memory stays
+bounded; an error names the file and the line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Columns = list[tuple[str, str]]
 
 
 def open_source(path: str, form: str | None, options: Mapping[str, str], storage_options: dict[str, str]) -> Source:
-    """What a path holds, with the options that its format takes."""
+    """The source at a path, with the options of its format."""
     found = find(path, form, storage_options)
     if found.form == "csv":
         return CsvSource(found, options)
@@ -41,18 +41,18 @@ def open_source(path: str, form: str | None, options: Mapping[str, str], storage
 
 
 class Source:
-    """Rows of others. `columns` is for a table that is made for them, `tables` gives them as rows of a table."""
+    """External rows. `columns` describes a new table for them, `tables` returns them as rows of a table."""
 
     def __init__(self, found: Found) -> None:
         self.found = found
 
     @property
     def path(self) -> str:
-        """What the user named."""
+        """The path that the user named."""
         return self.found.path
 
     def columns(self, zone: str) -> Columns:
-        """Names and types of a new table that can take the rows."""
+        """Names and types for a new table with these rows."""
         raise NotImplementedError
 
     def tables(self, schema: Schema, relation: str, zone: str) -> Iterator[pa.Table]:
@@ -60,11 +60,11 @@ class Source:
         raise NotImplementedError
 
     def plain_files(self) -> list[SourceFile] | None:
-        """The files, if they are Parquet files with the same columns and nothing else, which every engine reads."""
+        """The files, if they are Parquet files with the same columns, which every engine can read; else None."""
         return None
 
     def _folder_columns(self, zone: str) -> Columns:
-        """Columns in the names of folders, with the type that all values read as."""
+        """Columns in the names of folders, with a type that all their values can be read as."""
         guesses = {name: Guess(zone) for name in self.found.folders}
         for name, guess in guesses.items():
             guess.see(pa.array([file.folders[name] for file in self.found.files], pa.string()))
@@ -96,7 +96,7 @@ class CsvSource(Source):
                 yield opened
 
     def columns(self, zone: str) -> Columns:
-        """Types that all texts of a column read as; the files are read once for it."""
+        """Types that all values of a column can be read as; this reads all files once."""
         guesses: dict[str, Guess] = {}
         for file in self._files():
             _no_names_twice(file.names, file.file.path)
@@ -108,7 +108,7 @@ class CsvSource(Source):
         return [*((name, guess.type) for name, guess in guesses.items()), *self._folder_columns(zone)]
 
     def tables(self, schema: Schema, relation: str, zone: str) -> Iterator[pa.Table]:
-        """The rows; by position where there is no header."""
+        """The rows; columns are matched by position where there is no header."""
         for file in self._files():
             order = self._order(file, schema, relation)
             seen = 0
@@ -150,7 +150,7 @@ def _read_columns(
     zone: str,
     place: Callable[[int], str],
 ) -> pa.Table:
-    """Columns of text as the columns of a table; the first text that does not fit is named with its place."""
+    """Columns of text as the columns of a table; the error shows the first text that does not fit, and its position."""
     arrays: list[pa.Array] = []
     worst: tuple[Unreadable, Column] | None = None
     for index, column in zip(order, schema, strict=True):
@@ -173,7 +173,7 @@ class JsonSource(Source):
     """JSON files: one object per line."""
 
     def columns(self, zone: str) -> Columns:
-        """Types that all values of a name have; the files are read once for it."""
+        """Types for all values of a name; this reads all files once."""
         found = JsonColumns()
         for file in self.found.files:
             for line, row in json_rows(file):
@@ -181,7 +181,7 @@ class JsonSource(Source):
         return [*found.columns(), *self._folder_columns(zone)]
 
     def tables(self, schema: Schema, relation: str, zone: str) -> Iterator[pa.Table]:
-        """The rows, with what the names of folders say."""
+        """The rows, with the columns in the names of folders."""
         for file in self.found.files:
             constants = _folder_values(file, schema, zone)
             objects = json_rows(file)
@@ -233,7 +233,7 @@ class ParquetSource(Source):
         return [*found.items(), *self._folder_columns(zone)]
 
     def plain_files(self) -> list[SourceFile] | None:
-        """The files, if all have the same columns and folders add none."""
+        """The files, if all have the same columns and folders add none; else None."""
         if self.found.folders or any(schema != self._schemas[0] for schema in self._schemas):
             return None
         return list(self.found.files)
@@ -268,7 +268,7 @@ class DeltaSource(Source):
         return [(field.name, type_of_arrow(field.type).ddl) for field in self._table.schema]
 
     def plain_files(self) -> list[SourceFile] | None:
-        """The files, if they have all columns of the table, no partitions among them."""
+        """The files, if they have all columns of the table, none of them a partition column; else None."""
         wanted = self._table.schema.names
         files = self._table.files
         schemas = [parquet_schema(file) for file in files]
@@ -276,7 +276,7 @@ class DeltaSource(Source):
         return list(files) if same else None
 
     def tables(self, schema: Schema, relation: str, zone: str) -> Iterator[pa.Table]:
-        """The rows of the files that belong to the table, with the values of their partitions."""
+        """The rows of the table's files, with their partition values."""
         for file, constants in zip(self._table.files, self._table.constants, strict=True):
             rows = parquet_batches(file, constants, self._table.schema)
             yield from _by_name(rows, schema, relation, zone)

@@ -1,4 +1,4 @@
-"""SQL text: splitting it into statements, reading the statements that are ours, and finding the tables in a query.
+"""SQL text: its statements, the tables in a query, and queries as algebra.
 
-Expressions and queries stay verbatim; only table names are replaced, at their places in the text.
+Functions and literals stay verbatim in expressions.
 """

@@ -16,7 +16,7 @@ Mapping = Sequence[tuple[exp.Expr, exp.Expr]]
 
 @dataclass(frozen=True)
 class Written:
-    """An aggregate call taken apart; all parts are bound syntax."""
+    """The parts of an aggregate call, as bound syntax."""
 
     node: exp.Expr
     name: str
@@ -47,7 +47,7 @@ def is_grouping(node: exp.Expr) -> bool:
 
 
 def outermost(node: exp.Expr, wanted: Callable[[exp.Expr], bool]) -> Iterator[exp.Expr]:
-    """The outermost parts of a kind. The function of a window is not looked at itself, only what is inside it."""
+    """The outermost parts for which `wanted` holds. The function of a window is skipped, its arguments are not."""
     if isinstance(node, exp.Window):
         call = inner_call(node.this)
         parts: list[exp.Expr] = list(call.iter_expressions()) if call is not None else [node.this]
@@ -69,7 +69,7 @@ def outermost(node: exp.Expr, wanted: Callable[[exp.Expr], bool]) -> Iterator[ex
 
 
 def take_apart(node: exp.Expr) -> Written:
-    """An aggregate call taken apart."""
+    """The parts of an aggregate call."""
     condition: exp.Expr | None = None
     order: tuple[exp.Ordered, ...] = ()
     ignores = respects = False
@@ -93,7 +93,7 @@ def take_apart(node: exp.Expr) -> Written:
 
 
 def separator(context: Context, call: Written) -> exp.Expr | None:
-    """The separator of listagg; None if it has none, or NULL, which is the same."""
+    """The separator of listagg; None if it is missing or NULL, which mean the same."""
     if not call.arguments:
         context.wrong(f"{call.name} takes a value", call.node, None)
     if len(call.arguments) == 1:
@@ -121,7 +121,7 @@ def same(one: exp.Expr, other: exp.Expr) -> bool:
 
 
 def replaced(node: exp.Expr, known: Mapping) -> exp.Expr:
-    """Bound syntax with computed pieces replaced, the outermost first."""
+    """Bound syntax with computed pieces replaced by what `known` has for them, the outermost first."""
     if not known:
         return node
 

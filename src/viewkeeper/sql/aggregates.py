@@ -19,7 +19,7 @@ BIGINT = Type("bigint")
 
 
 class Aggregation:
-    """One GROUP BY: first what rows must give (`prepare`), then the aggregate itself (`aggregate`)."""
+    """One GROUP BY: `prepare` computes the keys and arguments per row, `aggregate` the groups."""
 
     def __init__(
         self, context: Context, placing: Placing, groups: Sequence[exp.Expr], calls: Sequence[exp.Expr]
@@ -33,7 +33,7 @@ class Aggregation:
         self.plans: list[Plan] = []
 
     def prepare(self, node: Node) -> Node:
-        """The rows with their keys and the values that the calls need."""
+        """The input with the group keys and the arguments of the calls as columns."""
         wanted: list[tuple[str, Expression]] = []
         for bound in (*self.groups, *(value for one in self.recipes for value in one.values)):
             node, expression = self.placing.value(node, bound)
@@ -81,7 +81,7 @@ class Aggregation:
         return node, values
 
     def _note_empty(self, values: Sequence[Attribute]) -> None:
-        """Notes which values are NULL where there is nothing to aggregate."""
+        """Records which values are NULL for empty input."""
         for plan, value in zip(self.plans, values, strict=True):
             if (
                 all(need.function not in EMPTY_VALUE for need in plan.calls)
@@ -96,7 +96,7 @@ class Aggregation:
         return shown(Expression((name, "(", *_joined(self.context, self.recipes[index].values), ")")), name)
 
     def _calls(self) -> dict[Needed, Call]:
-        """One call for each that is needed; equal ones are made once."""
+        """The needed calls, equal ones only once."""
         needed = list(dict.fromkeys(need for plan in self.plans for need in plan.calls))
         places = {need: at for plan, at in zip(self.plans, self.calls, strict=True) for need in plan.calls}
         texts = [need for need in needed if need.text is not None]

@@ -1,4 +1,4 @@
-"""Binding: syntax in which every column is an attribute and every subquery waits to be joined."""
+"""Binding: names become attributes, and subqueries become placeholders that are joined later."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Binder:
         self.waiting: list[Subquery] = []
 
     def bind(self, node: exp.Expr, before: Aliases | None = None, after: Aliases | None = None) -> exp.Expr:
-        """A bound copy. Names are looked for in `before`, then in FROM, then in `after`, then in queries around."""
+        """A bound copy. Names are looked up in `before`, then in FROM, then in `after`, then in outer queries."""
         first, last = before or {}, after or {}
 
         def replaced(part: exp.Expr) -> exp.Expr:
@@ -66,7 +66,7 @@ class Binder:
     # names that functions take from their arguments -----------------------------------------------------
 
     def _keep_names(self, call: exp.Anonymous) -> None:
-        """Writes out `*` in a call, and the names that struct and arrays_zip take from the columns they are given."""
+        """Expands `*` in a call, and makes the names explicit that struct and arrays_zip take from their columns."""
         name = call.name.lower()
         listed = [part for given in call.expressions for part in _listed(given)]
         if any(isinstance(part, exp.Star) for part in listed) and (name != "count" or listed != call.expressions):
@@ -83,7 +83,7 @@ class Binder:
             call.meta["names"] = names
 
     def _named_zips(self, bound: exp.Expr) -> exp.Expr:
-        """The structs that arrays_zip makes under the names of the user's columns."""
+        """The call with the structs that arrays_zip makes under the names of the user's columns."""
 
         def named(part: exp.Expr) -> exp.Expr:
             names = part.meta.get("names") if isinstance(part, exp.Anonymous) else None
@@ -165,7 +165,7 @@ class Binder:
         return None
 
     def _quantified(self, node: exp.Expr, first: Aliases, last: Aliases) -> exp.Expr | None:
-        """op ANY (query) waits; op ALL (query) is NOT (opposite op ANY (query)), also where NULLs leave it open."""
+        """op ANY (query) as a placeholder; op ALL (query) as NOT (opposite op ANY (query)), right for NULLs too."""
         right = node.expression
         if not _is_query(unwrapped(right.this)):
             return None
@@ -198,7 +198,7 @@ class Binder:
         return exp.Placeholder(this=str(len(self.waiting) - 1))
 
     def subquery(self, node: exp.Expr) -> Subquery | None:
-        """The subquery that a piece of bound syntax stands for."""
+        """The subquery whose placeholder a piece of bound syntax is."""
         node = unwrapped(node)
         return self.waiting[int(node.name)] if isinstance(node, exp.Placeholder) else None
 
@@ -246,7 +246,7 @@ def _is_in_window(node: exp.Expr) -> bool:
 
 
 def _moves(node: exp.Cast) -> bool:
-    """Whether a literal means another time each time, like DATE'today'."""
+    """Whether a literal depends on when it is evaluated, like DATE'today'."""
     return is_moving_time(node.this.name) and node.to.this in _TIMES
 
 
@@ -256,7 +256,7 @@ def _is_query(node: exp.Expr) -> bool:
 
 
 def _grouped(node: exp.Expr) -> exp.Expr:
-    """A copy that can stand anywhere in an expression."""
+    """A copy in parentheses where it needs them inside an expression."""
     copy = node.copy()
     simple = isinstance(copy, (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Placeholder))
     return copy if simple else exp.Paren(this=copy)

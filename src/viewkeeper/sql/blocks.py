@@ -37,7 +37,7 @@ _CLAUSES = (
     *("expressions", "distinct", "hint", "from_", "joins", "laterals", "where", "group", "having", "windows"),
     *("qualify", *QUERY),
 )
-"""The clauses of SELECT that are read here."""
+"""The clauses of SELECT that are translated here."""
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Block:
             self.sorts.append(_Sort(bound, descending, first, key))
 
     def _names_of_items(self) -> dict[str, exp.Expr]:
-        """The names that mean one selected column, which ORDER BY looks for first."""
+        """The names that exactly one selected column has; ORDER BY looks them up first."""
         found: dict[str, list[exp.Expr]] = {}
         for item in self.items:
             found.setdefault(item.name.lower(), []).append(item.bound)
@@ -133,7 +133,7 @@ class Block:
         return self.items[position - 1]
 
     def _later(self) -> list[exp.Expr]:
-        """All that is computed after GROUP BY."""
+        """All syntax that is evaluated after GROUP BY."""
         return [*(item.bound for item in self.items), *self.having, *self.qualify, *(sort.bound for sort in self.sorts)]
 
     def _replace(self, known: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
@@ -201,7 +201,7 @@ class Block:
         return read_grouping(self.context, group, bound)
 
     def _follow(self, renamed: dict[Attribute, Attribute]) -> None:
-        """Subqueries that are joined after GROUP BY see the keys as it gives them."""
+        """Makes subqueries that are joined after GROUP BY refer to its output columns."""
         changed = {old: new for old, new in renamed.items() if old != new}
         if not changed:
             return

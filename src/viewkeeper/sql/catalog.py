@@ -1,4 +1,4 @@
-"""What a query's tables are: stored relations, and views that stand for their queries."""
+"""The tables that a query can name: stored relations, and virtual views, which are replaced by their queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewkeeper.errors import Place
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its outputs are the columns, in their order; `names` are what the user calls them."""
+    """A translated query: its columns are the outputs of `node`, in order; `names` are the user's names for them."""
 
     node: Node
     names: tuple[str, ...]
@@ -29,14 +29,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Virtual:
-    """A view that stores nothing: its query stands in its place."""
+    """A virtual view: its query replaces it."""
 
     name: str
     query: Query
 
 
 class Catalog(Protocol):
-    """Finds what the tables named in a query are."""
+    """Looks up the tables that a query names."""
 
     def find(self, name: str, place: Place) -> Stored | Virtual:
-        """The table or view of that name; raises NotFound with the place."""
+        """The table or view of that name, or NotFound with the position."""

@@ -1,6 +1,6 @@
 """Statements that change tables: INSERT, UPDATE, DELETE, MERGE and TRUNCATE, as frozen values.
 
-Names know their places, and expressions are syntax trees whose places are those in the whole text.
+Names have their source spans, and expressions are syntax trees whose positions are those in the whole text.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from viewkeeper.errors import Name, SqlError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.tokens import Cursor
 
 Assignments: TypeAlias = tuple[tuple[Name, exp.Expr], ...]
-"""Columns with the expressions that are their values."""
+"""Columns with the expressions for their values."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Insert:
 
     table: Name
     columns: tuple[Name, ...] | None
-    query: Cut
+    query: SourceText
 
 
 @dataclass(frozen=True)

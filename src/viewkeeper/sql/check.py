@@ -1,4 +1,4 @@
-"""A check of translated queries: a mistake in the translation must show here, never in an answer."""
+"""A check of translated queries: an error of the translation must fail here, not give a wrong result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viewkeeper.sql.free import used
 
 
 def check(node: Node) -> None:
-    """Raises AssertionError unless every node names only what its inputs give, and gives each column once."""
+    """Raises AssertionError unless every node refers only to columns of its inputs and outputs each column once."""
     for part in node.walk():
         _check_node(part)
 

@@ -1,9 +1,9 @@
-"""Operators as Sail must be told them, so that they mean what they mean to Apache Spark.
+"""Operators rewritten for Sail so that they give Apache Spark's results.
 
 Sail's integers wrap around, its decimal quotients are cut off after four digits more than the dividend has, its sums
 of decimals do not notice a 39th digit, and NULL / 0 raises there. So integers are computed in a wider type and cast
-back, which raises; a quotient is computed with one digit more than asked for and rounded; and a divisor is looked at
-only where there is something to divide.
+back, which raises; a quotient is computed with one digit more than asked for and rounded; and a divisor is evaluated
+only where the dividend is not NULL.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _WHOLE = Type("decimal", 20, 0)
 _DIVISIONS = (exp.Div, exp.Mod, exp.IntDiv)
 _SUMS = (exp.Add, exp.Sub)
 _MOST_SUMS = 6
-"""Sums in a row that are nested; longer chains are folded. Sail's time to plan what is nested grows fast."""
+"""Longest chain of sums that is nested; longer ones are folded: Sail's planning time grows fast with nesting."""
 _CHAIN = "chain"
 _MORE_DIGITS = 4
-"""How many digits more than its dividend a quotient has on Sail."""
+"""How many more digits than its dividend a quotient has on Sail."""
 _EXACT_DIGITS = 15
 """Decimals of so many digits become the nearest DOUBLE when Sail casts them."""
 
 
 def arithmetic(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
-    """An arithmetic operator between operands that are of the operation's types."""
+    """An arithmetic operator between operands that have the operation's types already."""
     if operator in _DIVISIONS and not _is_safe_divisor(left, right):
         right = exp.Case(ifs=[exp.If(this=_is_not_null(left), true=right)])
     if kinds.result.is_integer and kinds.left.is_integer:
@@ -44,7 +44,7 @@ def arithmetic(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds:
 
 
 def _apart(operand: exp.Expr) -> exp.Expr:
-    """An operand; one that is computed, behind a function. Sail's time to plan casts in casts doubles with each."""
+    """An operand; a computed one inside a function call. Sail's planning time doubles with each cast inside a cast."""
     return call("nullif", operand, exp.Null()) if operand.find(exp.Binary) is not None else operand
 
 
@@ -57,7 +57,7 @@ def _is_not_null(node: exp.Expr) -> exp.Expr:
 
 
 def _is_safe_divisor(left: exp.Expr, right: exp.Expr) -> bool:
-    """Whether NULL / 0 cannot occur: the divisor is a number that is not 0, or the dividend one."""
+    """Whether NULL / 0 cannot occur: the divisor is a literal other than 0, or the dividend a literal."""
     for node, zero in ((right, False), (left, True)):
         while isinstance(node, (exp.Paren, exp.Cast)):
             node = node.this
@@ -81,7 +81,7 @@ def _integers(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: 
 
 
 def _terms(node: exp.Expr, kind: Type, wide: Type) -> list[exp.Expr]:
-    """What a sum of integers of one type adds up; the sum itself, if it is none."""
+    """The terms of a sum of integers of one type; the node itself, if it is no such sum."""
     inside = node
     while isinstance(inside, exp.Paren):
         inside = inside.this
@@ -95,7 +95,7 @@ def _term(operator: type[exp.Expr], node: exp.Expr, wide: Type) -> exp.Expr:
 
 
 def _folded(terms: list[exp.Expr], kind: Type, wide: Type) -> exp.Expr:
-    """A long chain of sums, each checked like the one before it."""
+    """A long chain of sums as a fold; every partial sum is checked."""
     step = f"(a, x) -> CAST(CAST(a + x AS {kind.ddl}) AS {wide.ddl})"
     terms_as_array = call("array", *(term.copy() for term in terms))
     return cast(filled(f"aggregate({{0}}, CAST(0 AS {wide.ddl}), {step})", [terms_as_array]), kind)
@@ -112,9 +112,9 @@ def _decimals(operator: type[exp.Expr], left: exp.Expr, right: exp.Expr, kinds: 
 
 
 def _within(node: exp.Expr, kind: Type) -> exp.Expr:
-    """A decimal of 38 digits, which raises if it has more: Sail notices only what 128 bits do not hold.
+    """A decimal that raises if it has more than 38 digits: Sail raises only for values beyond 128 bits.
 
-    The value is computed once: a lambda's variable stands for it.
+    The value is computed once, as the variable of a lambda.
     """
     most = f"CAST('{_greatest(kind)}' AS {kind.ddl})"
     raised = f"CAST(raise_error('Overflow happened on: a result') AS {kind.ddl})"
@@ -132,7 +132,7 @@ def _exact_scale(operator: type[exp.Expr], kinds: Operation) -> int:
 
 
 def room(operator: type[exp.Expr], kinds: Operation) -> int:
-    """How many digits before the point a decimal operator has room for; beyond them it raises."""
+    """How many digits before the point the result of a decimal operator can have; more raise."""
     if operator is exp.Div:
         return _room_of_quotient(kinds, more=0)
     return MOST_DIGITS - _exact_scale(operator, kinds)
@@ -148,7 +148,7 @@ def _dividend_scale(kinds: Operation, more: int) -> int:
 
 
 def _quotient(left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
-    """A quotient, rounded half up: by one digit more than asked for, or by what remains if there is no room for it."""
+    """A quotient, rounded half up: by one extra digit, or by the remainder if there is no room for one."""
     if _room_of_quotient(kinds, 1) >= kinds.left.precision - kinds.left.scale:
         return cast(_cut_off(left, right, kinds, 1), kinds.result)
     if _dividend_scale(kinds, 0) == _dividend_scale(kinds, 1):
@@ -157,7 +157,7 @@ def _quotient(left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
 
 
 def _cut_off(left: exp.Expr, right: exp.Expr, kinds: Operation, more: int) -> exp.Expr:
-    """Sail's own quotient, with so many digits more than asked for."""
+    """Sail's own quotient, truncated, with `more` extra digits."""
     scale = _dividend_scale(kinds, more)
     digits = min(MOST_DIGITS, kinds.left.precision - kinds.left.scale + scale)
     dividend = left if scale == kinds.left.scale else cast(left, Type("decimal", digits, scale))
@@ -165,7 +165,7 @@ def _cut_off(left: exp.Expr, right: exp.Expr, kinds: Operation, more: int) -> ex
 
 
 def _by_remainder(left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr:
-    """The quotient cut off, and one unit more if what remains is half the divisor or more."""
+    """The quotient truncated, plus one unit if the remainder is at least half the divisor."""
     scale = kinds.result.scale
     unit = cast(exp.Literal.string(f"0.{'0' * (scale - 1)}1"), Type("decimal", scale, scale))
     quotient = cast(_cut_off(left, right, kinds, 0), kinds.result)
@@ -183,14 +183,14 @@ def _by_remainder(left: exp.Expr, right: exp.Expr, kinds: Operation) -> exp.Expr
 
 
 def times(node: exp.Expr, left: exp.Expr, right: exp.Expr, *kinds: str) -> exp.Expr | None:
-    """DATE - DATE, an interval as TIMESTAMP - TIMESTAMP is; Sail would count the days. None for anything else."""
+    """DATE - DATE as an interval, as TIMESTAMP - TIMESTAMP; Sail would count days. None for anything else."""
     if not isinstance(node, exp.Sub) or kinds != ("date", "date"):
         return None
     return _binary(exp.Sub, cast(left, _TIMESTAMP), cast(right, _TIMESTAMP))
 
 
 def moment(date: exp.Expr, interval: exp.Interval) -> exp.Expr:
-    """A date to which an interval is added: a time if the interval has hours or less. Sail would drop those."""
+    """A date to add an interval to, as a TIMESTAMP if the interval has hours or less, which Sail would drop."""
     return cast(date, _TIMESTAMP) if _PARTS_OF_DAYS.search(interval.sql("spark")) else date
 
 
@@ -202,7 +202,7 @@ def converted(node: exp.Expr, has: Type, wanted: Type) -> exp.Expr:
 
 
 def guarded(node: exp.Case) -> exp.Expr:
-    """A CASE of conditions. Sail would make it AND and OR, and then test conditions that are not asked for."""
+    """A CASE of conditions that tests them in order. Sail would turn it into AND and OR and evaluate all of them."""
     for branch in node.args["ifs"]:
         branch.set("true", cast(branch.args["true"], _INT))
     if node.args.get("default") is not None:
@@ -211,9 +211,9 @@ def guarded(node: exp.Case) -> exp.Expr:
 
 
 def in_order(kind: type[exp.Expr], tests: list[exp.Expr]) -> exp.Expr:
-    """AND or OR of conditions, each tested only where those before it leave the answer open. Sail tests them all.
+    """AND or OR of conditions, each evaluated only where earlier ones do not decide. Sail evaluates all of them.
 
-    A condition that is NULL leaves it open, so where none has decided, all of them together do.
+    A condition that is NULL does not decide, so where none decides, all of them are combined.
     """
     decided = [exp.Not(this=test.copy()) if kind is exp.And else test.copy() for test in tests[:-1]]
     branches = [exp.If(this=one, true=_one(kind is exp.Or)) for one in decided]

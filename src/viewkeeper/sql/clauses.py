@@ -1,8 +1,8 @@
-"""A check that no clause is lost: what a piece of the translation does not read must not be there.
+"""A check that no clause is lost: a clause that the translation of a node does not read is an error.
 
-sqlglot hangs clauses on nodes where Spark's grammar has none (a WHERE inside the brackets of a join), and one kind of
-node stands in several places. So each place that translates a node names the clauses it reads, and a clause that is set
-but not read is an error there, instead of a query that means something else.
+sqlglot accepts clauses on nodes where Spark's grammar has none (a WHERE inside the parentheses of a join), and one kind
+of node occurs in several contexts. So each function that translates a node lists the clauses it reads; any other clause
+raises there, and no query silently loses it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _WORDS = {
 }
 
 QUERY = ("with_", "order", "limit", "offset")
-"""The clauses around any query in brackets and any set operation."""
+"""The clauses that any parenthesized query or set operation may have."""
 
 
 def only(context: Context, node: exp.Expr, *read: str, hint: str | None = None) -> None:
-    """Refuses a clause of a node that its translation, which reads those given, would lose."""
+    """Refuses every clause of a node other than those given, which its translation reads."""
     for name, value in node.args.items():
         if name in read or value is None or value is False or value == []:
             continue

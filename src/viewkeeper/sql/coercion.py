@@ -1,4 +1,4 @@
-"""Types of values that meet: the common type of branches, and what operators make of their operands.
+"""Type coercion: the common type of several values, and the types that operators cast operands to and return.
 
 The rules are Apache Spark's in ANSI mode: the branches of CASE and coalesce, set operations, IN lists and comparisons
 have one common type; decimals keep every digit before the point and, where 38 digits do not do, at least six after it.
@@ -15,7 +15,7 @@ from viewkeeper.algebra.expressions import Expression, text
 from viewkeeper.algebra.types import INTEGERS, Type
 
 VOID = Type("void")
-"""The type of NULL as it is written: it becomes whatever the others are."""
+"""The type of a literal NULL: it takes the type of the other values."""
 
 BIGINT, DOUBLE = Type("bigint"), Type("double")
 MOST_DIGITS = 38
@@ -50,7 +50,7 @@ def common_type(one: Type, other: Type) -> Type | None:
 
 
 def common_type_of(kinds: Iterable[Type]) -> Type | None:
-    """The type that values of all types are cast to. Strings come last: what is not one decides."""
+    """The type that values of all types are cast to. Strings come last: the other types decide."""
     ordered = sorted(dict.fromkeys(kinds), key=lambda kind: kind.name == "string")
     found: Type | None = VOID
     for kind in ordered:
@@ -75,7 +75,7 @@ def as_decimal(kind: Type) -> Type:
 
 
 def _beside_string(kind: Type) -> Type | None:
-    """What a string is read as beside another type."""
+    """The type that a string is cast to beside another type."""
     if kind.is_integer:
         return BIGINT
     if is_number(kind):
@@ -102,7 +102,7 @@ def _nested(one: Type, other: Type) -> Type | None:
 
 
 class Operation(NamedTuple):
-    """An arithmetic operator between two types: what its operands are cast to, and what comes out."""
+    """An arithmetic operator between two types: the types its operands are cast to, and the type of its result."""
 
     left: Type
     right: Type
@@ -110,7 +110,7 @@ class Operation(NamedTuple):
 
 
 def operation(operator: type[exp.Expr], left: Type, right: Type) -> Operation | None:
-    """An arithmetic operator between numbers (or strings that are read as numbers); None if it is no such operator."""
+    """The operation of an operator between numbers, or strings read as numbers; None if it is not arithmetic."""
     if left.name == "string" and is_number(right):
         left = _beside_string(right) or left
     elif right.name == "string" and is_number(left):
@@ -145,7 +145,7 @@ def _decimal_operation(operator: type[exp.Expr], left: Type, right: Type) -> Ope
 
 
 def _bounded(whole: int, scale: int) -> Type:
-    """A decimal of so many digits before and after the point; too many are cut after it, down to six."""
+    """A decimal type with these digits before and after the point; beyond 38 in all, fewer after it, down to six."""
     if whole + scale <= MOST_DIGITS:
         return Type("decimal", max(1, whole + scale), scale)
     return Type("decimal", MOST_DIGITS, max(MOST_DIGITS - whole, min(scale, _LEAST_SCALE)))
@@ -162,7 +162,7 @@ def cast_to(expression: Expression, has: Type, wanted: Type) -> Expression:
 
 
 def _is_widening(has: Type, wanted: Type) -> bool:
-    """Whether the cast is possible for every value."""
+    """Whether the cast succeeds for every value."""
     if has.is_integer and wanted.is_integer:
         return INTEGERS[has.name] <= INTEGERS[wanted.name]
     if wanted.is_float:

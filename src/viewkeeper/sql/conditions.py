@@ -1,4 +1,4 @@
-"""Conditions taken apart: what must be true for a row, one piece at a time."""
+"""The conjuncts of conditions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from sqlglot import exp
 
 
 def anded(node: exp.Expr) -> list[exp.Expr]:
-    """The conditions that AND puts together, in their order."""
+    """The conditions that AND joins, in order."""
     return put_together(node, exp.And)
 
 
 def put_together(node: exp.Expr, kind: type[exp.Binary]) -> list[exp.Expr]:
-    """The operands that one kind of connective puts together, in their order."""
+    """The operands that one kind of connective joins, in order."""
     found, waiting = [], [node]
     while waiting:
         part = unwrapped(waiting.pop())
@@ -23,7 +23,7 @@ def put_together(node: exp.Expr, kind: type[exp.Binary]) -> list[exp.Expr]:
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """The conditions that must all be true. NOT (a OR b) is taken apart, and what all branches of an OR share."""
+    """The conditions that must all be true. Splits NOT (a OR b), and what all branches of an OR share."""
     node = unwrapped(node)
     if isinstance(node, exp.And):
         return [found for part in anded(node) for found in conjuncts(part)]
@@ -39,14 +39,14 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
-    """Syntax without the brackets around it."""
+    """Syntax without the parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
 def _factored(node: exp.Or) -> list[exp.Expr]:
-    """(a AND b) OR (a AND c) is a AND (b OR c): a join condition that all branches repeat can be used."""
+    """(a AND b) OR (a AND c) as a AND (b OR c), so that a join condition that all branches repeat can be used."""
     branches = [conjuncts(branch) for branch in put_together(node, exp.Or)]
     shared = [one for one in branches[0] if all(one in other for other in branches[1:])]
     if not shared:

@@ -1,4 +1,4 @@
-"""What one translation shares: the user's text and its places, numbers of attributes, types, and rendering."""
+"""What one translation shares: the user's text and positions in it, column ids, types, and rendering."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Typer(Protocol):
 
     @property
     def coerces(self) -> bool:
-        """Whether operators need no casts and checks: the engine makes those that Apache Spark makes, or runs none."""
+        """Whether operators need no explicit casts and checks: the engine is Apache Spark, or nothing is run."""
 
     def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
         """Names and types of `SELECT items FROM (typed NULLs as inputs) more`; nothing is run."""
@@ -33,10 +33,10 @@ class Context:
     """One translation of one text."""
 
     repeatable: ClassVar[bool] = True
-    """Whether sums of floats must not depend on the order of rows: a view is compared with itself computed anew."""
+    """Whether sums of floats must not depend on the order of rows: a view is compared with its recomputation."""
 
     refuses: ClassVar[bool] = True
-    """Whether a call that means something else on the engine than on Apache Spark is refused."""
+    """Whether a call that gives other results on the engine than on Apache Spark is refused."""
 
     def __init__(self, text: str, whole: str, typer: Typer) -> None:
         self.text = text
@@ -50,12 +50,12 @@ class Context:
         self._marker = re.compile(rf"{prefix}(\d+)a")
         self._attributes: dict[int, Attribute] = {}
         self.null_for_none: set[Attribute] = set()
-        """Values of aggregates that are NULL where there is nothing to aggregate."""
+        """Values of aggregates that are NULL for empty input."""
 
-    # places and refusals ---------------------------------------------------------------------------
+    # positions and refusals ---------------------------------------------------------------------------
 
     def place(self, node: exp.Expr | None) -> Place | None:
-        """Where a piece of syntax stands in the user's text."""
+        """The position of a piece of syntax in the user's text."""
         if node is None:
             return None
         marks = [part.meta for part in node.walk() if "start" in part.meta]
@@ -70,13 +70,13 @@ class Context:
         raise NotMaintainable(message, place=self.place(node), hint=hint)
 
     def wrong(self, message: str, node: exp.Expr | None, hint: str | None = None) -> NoReturn:
-        """Refuses text that means nothing."""
+        """Refuses text that is not valid SQL."""
         raise SqlError(message, place=self.place(node), hint=hint)
 
     # attributes inside syntax ----------------------------------------------------------------------
 
     def marked(self, attribute: Attribute, at: exp.Expr | None = None) -> exp.Column:
-        """An attribute as a piece of syntax, with the place of what it stands for."""
+        """An attribute as a piece of syntax, with the position of what it replaces."""
         self._attributes[attribute.number] = attribute
         name = exp.Identifier(this=f"{self._prefix}{attribute.number}a", quoted=False)
         node = exp.Column(this=name)
@@ -87,7 +87,7 @@ class Context:
         return node
 
     def attribute_of(self, node: exp.Expr | None) -> Attribute | None:
-        """The attribute that a piece of bound syntax stands for, if it is nothing else."""
+        """The attribute that a piece of bound syntax consists of, if it is nothing else."""
         while isinstance(node, exp.Paren):
             node = node.this
         if isinstance(node, exp.Column) and (found := self._marker.fullmatch(node.name)):
@@ -124,11 +124,11 @@ class Context:
         return whole
 
     def written_out(self, bound: exp.Expr) -> exp.Expr:
-        """Bound syntax with every cast and check that the engine does not make by itself."""
+        """Bound syntax with every cast and check made explicit that the engine does not make by itself."""
         return bound if self.typer.coerces else WrittenOut(self)(bound)
 
     def template(self, bound: exp.Expr, *, raises: bool = True) -> Expression:
-        """Bound syntax as it is rendered, the attributes cut out."""
+        """Bound syntax as rendered text with attributes in it."""
         parts: list[str | Attribute] = []
         for index, piece in enumerate(self._marker.split(render(bound))):
             if index % 2:
@@ -160,7 +160,7 @@ class Context:
             raise NotMaintainable(problem.message, place=self.place(at), hint=problem.hint) from None
 
     def _explained(self, problem: ViewkeeperError, inputs: Iterable[Attribute], at: exp.Expr | None) -> ViewkeeperError:
-        """An engine's complaint in the user's names."""
+        """An engine's error with the user's names in place of column ids."""
         names = {a.label: a.name for a in inputs}
         problem.message = _named(problem.message.splitlines()[0], names)
         if problem.detail:
@@ -207,7 +207,7 @@ class Context:
         """The type of bound syntax; None if it has none that a column can have."""
         try:
             return self.type_of(self.expression(node))
-        except ViewkeeperError:  # what is around it is asked for next, and then the user is told
+        except ViewkeeperError:  # the type of the syntax around it is asked for next, and then raises
             return None
 
     def is_constant(self, node: exp.Expr, variables: Container[str] = ()) -> bool:
@@ -228,7 +228,7 @@ class Context:
     def _columns(
         self, local: set[Attribute], named: Sequence[tuple[str, Expression]], at: Sequence[exp.Expr | None] = ()
     ) -> list[tuple[Attribute, Expression]]:
-        """Columns of a projection. A plain attribute of the input keeps its number the first time it is passed on."""
+        """Columns of a projection. A plain attribute of the input keeps its column id the first time."""
         places = [*at, *([None] * (len(named) - len(at)))]
         asked = [(e, p) for (_, e), p in zip(named, places, strict=True) if e.attribute is None]
         kinds = iter(self.types([e for e, _ in asked], [p for _, p in asked]) if asked else [])
@@ -248,7 +248,7 @@ class Context:
         return result
 
     def extend(self, node: Node, wanted: Sequence[tuple[str, Expression]]) -> tuple[Node, list[Attribute]]:
-        """A node with computed columns added, and the attribute of each; plain attributes need nothing."""
+        """A node with computed columns added, and the attribute of each; plain attributes are used as they are."""
         computed: dict[Expression, str] = {}
         for name, expression in wanted:
             if expression.attribute is None:
@@ -266,9 +266,9 @@ def is_plain_literal(expression: Expression) -> bool:
 
 
 def shown(expression: Expression, otherwise: str) -> str:
-    """A name for people: the expression as it reads, if it is short."""
-    told = str(expression)
-    return told if len(told) <= 40 else otherwise
+    """A name for display: the expression as text, if it is short."""
+    name = str(expression)
+    return name if len(name) <= 40 else otherwise
 
 
 def _key(expression: Expression) -> Expression:
@@ -280,5 +280,5 @@ def _named(message: str, names: Mapping[str, str]) -> str:
 
 
 def passed_on(attributes: Iterable[Attribute]) -> tuple[tuple[Attribute, Expression], ...]:
-    """Columns of a projection that hand attributes on as they are."""
+    """Columns of a projection that pass attributes through."""
     return tuple((a, column(a)) for a in dict.fromkeys(attributes))

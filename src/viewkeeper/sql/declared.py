@@ -1,6 +1,6 @@
-"""Types without an engine: from the declared columns, as far as sqlglot can tell, for what is only analysed.
+"""Types without an engine: inferred by sqlglot from the declared columns, for queries that are only analyzed.
 
-They are good enough to see how the columns of a query hang together, and nothing is computed by them.
+They suffice to see how the columns of a query depend on each other; nothing is computed with them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from viewkeeper.sql.dialect import parse_expression, render
 from viewkeeper.sql.functions import GENERATORS
 
 UNKNOWN = "string"
-"""The type of what sqlglot knows none for."""
+"""The type where sqlglot infers none."""
 
 
 class DeclaredTyper:
-    """Says what types expressions have, and starts nothing for it."""
+    """Infers the types of expressions without starting an engine."""
 
     coerces = True
 
@@ -48,7 +48,7 @@ class DeclaredTyper:
         return [(name, _kind(item)) for name, item in zip(names, annotated.args["expressions"], strict=True)]
 
     def _generated(self, inputs: Sequence[Attribute], name: str, given: list[exp.Expr]) -> list[tuple[str, str]]:
-        """The columns that a table function gives."""
+        """The columns that a table function returns."""
         if name == "json_tuple":
             return [(f"c{number}", "string") for number in range(len(given) - 1)]
         if name == "stack":

@@ -1,10 +1,10 @@
-"""Apache Spark's SQL as a syntax tree, with every function call kept exactly as it was written.
+"""Apache Spark's SQL as a syntax tree, with every function call exactly as it was written.
 
-A call `f(a, b)` is an `Anonymous` node with its name and arguments as they stand in the text, whatever `f` is, so
+A call `f(a, b)` is an `Anonymous` node with its name and arguments as written, whatever `f` is, so
 that nothing is rewritten on the way to the engine. Operators bind as in Spark's grammar. Literals with a type
-(`1L`, `DATE'2024-01-31'`), intervals and type names are kept as text and come out as they went in.
+(`1L`, `DATE'2024-01-31'`), intervals and type names stay text and are rendered unchanged.
 
-What has a syntax of its own becomes:
+Special syntax becomes:
 - CAST, `::` and typed literals: `Cast`; TRY_CAST: `TryCast`; EXTRACT(x FROM y): `Extract`; TRIM(BOTH x FROM y): `Trim`
 - SUBSTRING(x FROM y FOR z), POSITION(x IN y), OVERLAY(x PLACING y FROM z): calls with their arguments in order
 - a path into a variant, v:a.b[0]: `JSONExtract` with the path as `Var`
@@ -31,7 +31,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from viewkeeper.errors import Place, SqlError
 from viewkeeper.sql.conditions import put_together
 
-# A chain of a thousand terms is a tree a thousand levels deep, a level of brackets or CASE takes a parser 24 calls.
+# A chain of a thousand terms is a tree a thousand levels deep; a level of parentheses or CASE takes a parser 24 calls.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 COMPARISONS: dict[type[exp.Expr], str] = {
@@ -73,12 +73,12 @@ _CLAUSES = {
     "sort": "SORT BY",
     "limit": "LIMIT",
 }
-"""The clauses after FROM in the order that they must have; WINDOW may stand in several places."""
+"""The clauses after FROM in their required order; WINDOW may come at several points."""
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 def _operand(kind: type[exp.Expr]) -> Callable[[Any, exp.Expr | None], exp.Expr | None]:
-    """Reads the right side of LIKE and RLIKE."""
+    """Parses the right side of LIKE and RLIKE."""
 
     def read(self: _Parser, this: exp.Expr | None) -> exp.Expr | None:
         pattern = self._parse_comparison()
@@ -143,11 +143,11 @@ class _Parser(SparkParser):
     }
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
-        """The statements of a text, in which ALL and DISTINCT are names where Spark takes them for names."""
+        """The statements of a text; ALL and DISTINCT are names where Spark reads them as names."""
         return super().parse(_with_names(raw_tokens), sql)
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
-        """The parts of a list. A part that is missing is an error: it may be a column whose name is a keyword."""
+        """The parts of a list. A missing part is an error: it may be a column whose name is a keyword."""
         first = parse_method()
         items = [] if first is None else [first]
         while self._match(sep):
@@ -165,14 +165,14 @@ class _Parser(SparkParser):
         return found
 
     def _parse_query_modifiers(self, this: Any) -> Any:
-        """The clauses of a query, in Spark's order; tables and joins stand before all of them."""
+        """The clauses of a query, in Spark's order; tables and joins come before all of them."""
         if not isinstance(this, exp.Query):
             return super()._parse_query_modifiers(this)
         before = [name for clause, name in _CLAUSES.items() if this.args.get(clause)]
         if before and self._curr is not None and self._curr.token_type in self._BEGINS_A_TABLE:
             self.raise_error(f"A table cannot follow {before[-1]}")
         if this.args.get("limit") is None:
-            this.args.pop("limit", None)  # so that what is set keeps the order in which it is found
+            this.args.pop("limit", None)  # so that clauses stay in the order in which they are found
         made = super()._parse_query_modifiers(this)
         if not isinstance(made, exp.Select):  # a set operation takes over the clauses of its last query
             return made
@@ -477,7 +477,7 @@ _ENDS = frozenset(
         *(TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ORDER_BY, TokenType.LIMIT),
     }
 )
-"""What cannot follow a quantifier: there, ALL and DISTINCT are names of columns."""
+"""Tokens that cannot follow a quantifier: before them, ALL and DISTINCT are names of columns."""
 
 
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
@@ -485,7 +485,7 @@ _QUANTIFIED = frozenset({TokenType.SELECT, TokenType.HINT, TokenType.L_PAREN})
 
 
 def _with_names(tokens: list[Token]) -> list[Token]:
-    """Tokens in which words are names where Spark takes them for names: ALL, DISTINCT, and WINDOW after GROUP BY."""
+    """Tokens in which ALL, DISTINCT, and WINDOW after GROUP BY are names where Spark reads them as names."""
     made = list(tokens)
     for index in range(1, len(tokens)):
         token, before = tokens[index], tokens[index - 1].token_type
@@ -571,13 +571,13 @@ class _Generator(SparkGenerator):
         return self.binary(expression, "COLLATE")
 
     def dpipe_sql(self, expression: exp.DPipe) -> str:
-        """A long chain is one call: nested, engines take time that grows with its square or worse."""
+        """A long chain as one call: the time engines take for a nested one grows with its square or worse."""
         parts = put_together(expression, exp.DPipe)
         return self.binary(expression, "||") if len(parts) == 2 else self.func("concat", *parts, normalize=False)
 
 
 class Verbatim(Spark):
-    """Spark's dialect with functions, types and literals kept as they were written."""
+    """Spark's dialect with functions, types and literals as they were written."""
 
     NORMALIZE_FUNCTIONS: bool | str = False
     Parser = _Parser
@@ -585,7 +585,7 @@ class Verbatim(Spark):
 
 
 def literal_suffix(node: exp.Expr) -> str:
-    """What a typed literal says of its type (`L`, `DATE` ...); empty for a cast that is written as one."""
+    """The suffix or prefix of a typed literal (`L`, `DATE` ...); empty for a cast that is written as one."""
     return str(node.meta.get(_LITERAL, ""))
 
 
@@ -595,7 +595,7 @@ def type_source(node: exp.Expr) -> str:
 
 
 def parse(text: str, whole: str | None = None) -> exp.Expr:
-    """The syntax tree of a query; an error with its place in the user's text if it cannot be read."""
+    """The syntax tree of a query, or an error with its position in the user's text."""
     return _only_query(_trees(lambda: Verbatim().parse(text), text, whole), place_in(text, 0, 1, whole))
 
 
@@ -608,14 +608,14 @@ _SELECT = (TokenType.SELECT, "SELECT")
 
 
 def parse_source_tokens(tokens: Sequence[Token], text: str) -> exp.Expr:
-    """The syntax tree of what some tokens of a text, in brackets, give to FROM; its places are those in the text."""
+    """The syntax tree of a parenthesized item of FROM, from its tokens; its positions are those in the text."""
     before = (_SELECT, (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
     source: exp.Expr = _parse_after(before, tokens, text).args["from_"].this.pop()
     return source
 
 
 def parse_expression_tokens(tokens: Sequence[Token], text: str) -> exp.Expr:
-    """The syntax tree of an expression that some tokens of a text make up; its places are those in the text."""
+    """The syntax tree of an expression, from its tokens; its positions are those in the text."""
     before = (_SELECT, (TokenType.NUMBER, "1"), (TokenType.WHERE, "WHERE"))
     tree = _parse_after(before, tokens, text)
     where = tree.args.get("where")
@@ -628,7 +628,7 @@ def parse_expression_tokens(tokens: Sequence[Token], text: str) -> exp.Expr:
 
 
 def _parse_after(before: Sequence[tuple[TokenType, str]], tokens: Sequence[Token], text: str) -> exp.Expr:
-    """The syntax tree of a query of which some tokens of a text are the rest."""
+    """The syntax tree of a query that begins with `before` and continues with some tokens of a text."""
     first = tokens[0]
     made = [Token(kind, word, first.line, first.col, first.start, first.start) for kind, word in before]
     trees = _trees(lambda: Verbatim().parser().parse([*made, *tokens], text), text, None)
@@ -636,7 +636,7 @@ def _parse_after(before: Sequence[tuple[TokenType, str]], tokens: Sequence[Token
 
 
 def _trees(read: Callable[[], list[exp.Expr | None]], text: str, whole: str | None) -> list[exp.Expr]:
-    """The syntax trees that are read of a text; an error with its place in the user's text if they cannot be."""
+    """The syntax trees of a text, or an error with its position in the user's text."""
     try:
         return [tree for tree in read() if tree is not None]
     except ParseError as problem:
@@ -658,30 +658,30 @@ def render(tree: exp.Expr) -> str:
     return Verbatim().generate(tree, comments=False)
 
 
-class Cut(str):
-    """A piece of a text, which knows the text and where it begins there."""
+class SourceText(str):
+    """A piece of a text with its source span: the text, and where it starts there."""
 
     __slots__ = ("start", "whole")
     start: int
     whole: str
 
     @staticmethod
-    def of(text: str, start: int, end: int) -> Cut:
+    def of(text: str, start: int, end: int) -> SourceText:
         """The piece of a text between two offsets."""
-        piece = Cut(text[start:end])
+        piece = SourceText(text[start:end])
         piece.start, piece.whole = start, text
         return piece
 
 
 def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:
-    """A place in a query as a place in the whole text it was cut from."""
+    """A position in a query as a position in the whole text that the query is a piece of."""
     if whole is not None and (start := _start_in(query, whole)) >= 0:
         return Place.at(whole, start + max(0, offset), length)
     return Place.at(whole if whole is not None else query, max(0, offset) if whole is None else 0, length)
 
 
 def _start_in(query: str, whole: str) -> int:
-    if isinstance(query, Cut) and whole.startswith(query, query.start):
+    if isinstance(query, SourceText) and whole.startswith(query, query.start):
         return query.start
     return whole.find(query)
 

@@ -1,4 +1,4 @@
-"""Conditions as the translation handles them: conjuncts that know their two sides when they are equations."""
+"""Conditions inside the translation: conjuncts, with separate sides if they are equations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FALSE = Expression(("false",), raises=False)
 
 @dataclass(frozen=True)
 class Equation(Expression):
-    """left = right (or <=>), with its sides kept apart so that a join can use them."""
+    """left = right (or <=>), with separate sides so that a join can use them."""
 
     left: Expression = TRUE
     right: Expression = TRUE
@@ -37,7 +37,7 @@ def equation(left: Expression, right: Expression, *, null_safe: bool = False, ra
 
 
 def plain(condition: Expression) -> Expression:
-    """A condition as the algebra keeps it: only text and attributes."""
+    """A condition as the algebra has it: only text and attributes."""
     return Expression(condition.parts, condition.raises) if isinstance(condition, Equation) else condition
 
 
@@ -60,7 +60,7 @@ def filtered(node: Node, conditions: Iterable[Expression]) -> Node:
 
 
 def equality_of(condition: Expression, left: set[Attribute], right: set[Attribute]) -> Equality | None:
-    """The equality between a plain column of each side that a condition consists of, turned the right way round."""
+    """The equality of a left and a right column, in that order, if the condition is nothing else."""
     if not isinstance(condition, Equation):
         return None
     one, other = condition.left.attribute, condition.right.attribute

@@ -1,6 +1,6 @@
-"""Whether an expression can raise for some row: everything in doubt can.
+"""Whether an expression is fallible, that is, can raise for some row. In doubt, it is.
 
-What cannot: columns, literals, comparisons between columns and literals of one family, AND, OR, NOT, IS NULL, IN
+Not fallible are: columns, literals, comparisons between columns and literals of one family, AND, OR, NOT, IS NULL, IN
 with a list, BETWEEN, LIKE, and CASE and coalesce of such.
 """
 
@@ -21,7 +21,7 @@ _LITERAL_CASTS = {exp.DataType.Type.DATE: "date", exp.DataType.Type.TIMESTAMP: "
 
 
 def may_raise(node: exp.Expr, type_of: TypeOf) -> bool:
-    """Whether a condition or value can raise for some row."""
+    """Whether a condition or value is fallible: can raise for some row."""
     return not _is_safe(node, type_of)
 
 
@@ -46,7 +46,7 @@ def _is_safe(node: exp.Expr, type_of: TypeOf) -> bool:
 
 
 def _is_safe_choice(node: exp.Expr, type_of: TypeOf) -> bool:
-    """CASE and coalesce whose values are of one family, so that no cast is hidden in them."""
+    """Whether a CASE or coalesce has values of one family, so that it has no implicit cast."""
     if isinstance(node, exp.Case):
         values = [branch.args["true"] for branch in node.args["ifs"]]
         if node.args.get("default") is not None:

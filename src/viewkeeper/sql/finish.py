@@ -1,4 +1,4 @@
-"""The last steps of a translation: what is not needed goes, and the result is checked."""
+"""The last steps of a translation: unused columns are pruned, and the result is checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from viewkeeper.sql.context import Context
 from viewkeeper.sql.prune import pruned, simplified
 
 MOST_NODES = 60
-"""Nodes on a path from the result to a table; engines get slow or fail on deeper plans."""
+"""Most nodes on a path from the result to a table; engines get slow or fail on deeper plans."""
 
 
 def finished(context: Context, node: Node) -> Node:

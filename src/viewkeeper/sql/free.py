@@ -1,4 +1,4 @@
-"""Attributes that an expression takes from a query around it, and copies of expressions."""
+"""Free attributes, those of outer queries that an expression refers to; and copies of expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viewkeeper.algebra.nodes import Node, map_attributes
 
 
 def used(node: Node) -> Iterator[Attribute]:
-    """The attributes that a node itself names."""
+    """The attributes that a node itself refers to."""
     match node:
         case n.Rows():
             for row in node.rows:
@@ -44,7 +44,7 @@ def used(node: Node) -> Iterator[Attribute]:
 
 
 def free(node: Node) -> frozenset[Attribute]:
-    """The attributes of queries around it that an expression names."""
+    """The attributes of outer queries that an expression refers to."""
     found: set[Attribute] = set(used(node))
     for below in node.inputs:
         found -= set(below.outputs)
@@ -54,7 +54,7 @@ def free(node: Node) -> frozenset[Attribute]:
 
 
 def copied(node: Node, numbers: Numbers) -> tuple[Node, dict[Attribute, Attribute]]:
-    """The same expression with new numbers for what it produces; what it takes from around it stays."""
+    """The same expression with new column ids for what it produces; its free attributes stay."""
     known: dict[Attribute, Attribute] = {}
     for attribute in n.produced(node):
         if attribute not in known:

@@ -1,6 +1,6 @@
-"""What is known by name about Apache Spark's functions. Names are in lower case; what is in no table is a scalar.
+"""Tables of Apache Spark's functions by name, in lower case; a function in no table is scalar.
 
-`tests/sql/test_functions.py` asks Apache Spark for its functions and keeps the tables true.
+`tests/sql/test_functions.py` checks the tables against Apache Spark's own list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SKETCHES = _names("""
     tuple_intersection_agg_double tuple_intersection_agg_integer
     tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer
 """)
-"""Aggregates that give a sketch. Over no rows they give an empty sketch, which depends on their arguments, or raise."""
+"""Aggregates that return a sketch. For no rows they raise or return an empty one that depends on their arguments."""
 
 AGGREGATES = SKETCHES | _names("""
     any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg
@@ -35,7 +35,7 @@ AGGREGATES = SKETCHES | _names("""
 """Functions of a group of rows; with OVER they are window functions too."""
 
 GROUPINGS = _names("grouping grouping_id")
-"""Which columns a row of GROUPING SETS is grouped by; they mean something beside aggregates only."""
+"""Functions that say which columns a row of GROUPING SETS is grouped by; valid only with GROUP BY."""
 
 WINDOW_ONLY = _names("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
 """Functions that need OVER."""
@@ -44,10 +44,10 @@ GENERATORS = _names("""
     explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack
     variant_explode variant_explode_outer
 """)
-"""Functions of one row that give many."""
+"""Functions that return several rows for one."""
 
 TABLE_FUNCTIONS = _names("collations python_worker_logs range sql_keywords")
-"""Functions that stand in FROM only, beside the generators."""
+"""Functions that are allowed in FROM only, besides the generators."""
 
 _SEEDED = "it draws random numbers, which depend on the order and place of the rows even with a seed"
 _CLOCK = "it depends on when it runs"
@@ -85,23 +85,23 @@ NON_DETERMINISTIC: dict[str, str] = {
     ),
     **dict.fromkeys(("java_method", "reflect", "try_reflect"), _REFLECTION),
 }
-"""Functions that may give something else for the same row another time, and why."""
+"""Functions that are not deterministic for a row, and why."""
 
 WITHOUT_BRACKETS = _names("current_date current_path current_time current_timestamp current_user session_user user")
-"""Functions that may be written without brackets; Spark takes such a name for a column if there is one."""
+"""Functions that may be written without parentheses; Spark reads such a name as a column if there is one."""
 
 MOVING_TIMES = _names("now today tomorrow yesterday")
-"""What a date or time may be written as instead of a fixed one, in DATE'...', TIMESTAMP'...' and casts of strings."""
+"""Words for dates and times that are not fixed, in DATE'...', TIMESTAMP'...' and casts of strings."""
 
 
 def is_moving_time(text: str) -> bool:
-    """Whether a string stands for another time each day if it is cast to a date or time."""
+    """Whether the date or time that a string is cast to depends on the day."""
     first = text.split(maxsplit=1)[:1]
     return bool(first) and first[0].lower() in MOVING_TIMES
 
 
 def why_not_deterministic(name: str, arguments: int) -> str | None:
-    """Why a call with so many arguments may give something else another time; None if it always gives the same."""
+    """Why a call with this many arguments is not deterministic; None if it is."""
     lowered = name.lower()
     if lowered == "unix_timestamp" and arguments == 0:
         return _CLOCK
@@ -114,7 +114,7 @@ ORDER_DEPENDENT = SKETCHES | _names("""
     any_value approx_percentile approx_top_k array_agg collect_list collect_set
     first first_value histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg
 """)
-"""Aggregates that may give something else for the same rows in another order (sums of DOUBLE apart)."""
+"""Aggregates whose result may depend on the order of rows (apart from sums of DOUBLE)."""
 
 ORDERED = _names("listagg mode percentile_cont percentile_disc string_agg")
 """Aggregates that take WITHIN GROUP (ORDER BY ...)."""
@@ -133,4 +133,4 @@ EMPTY_VALUE: dict[str, str] = {
     "bitmap_and_agg": "unhex(repeat('F', 8192))",
     "schema_of_variant_agg": "'VOID'",
 }
-"""What aggregates give for no rows, as engine text, where that is not NULL and does not depend on their arguments."""
+"""The results of aggregates for no rows, as engine text, where they are not NULL and do not depend on arguments."""

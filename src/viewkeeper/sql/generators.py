@@ -23,14 +23,14 @@ _MAY_BE_EMPTY = frozenset({"explode", "posexplode", "inline", "variant_explode"}
 
 
 def is_generator(node: exp.Expr) -> bool:
-    """Whether a call gives many rows."""
+    """Whether a call is a table function."""
     return isinstance(node, exp.Anonymous) and node.name.lower() in GENERATORS
 
 
 def generated(
     context: Context, node: Node, call: exp.Anonymous, names: list[str], *, outer: bool
 ) -> tuple[Node, list[Attribute]]:
-    """A node with the columns that a table function gives for each row. The call is bound and has no subqueries."""
+    """A node with the columns that a table function returns for each row. The call is bound and has no subqueries."""
     name = call.name.lower()
     outer = outer or name.endswith(_OUTER)
     name = name.removesuffix(_OUTER)
@@ -38,24 +38,24 @@ def generated(
     if name == "explode" and len(arguments) == 1 and _is_map(context, arguments[0]):  # not every engine explodes maps
         name, arguments = "inline", [exp.Anonymous(this="map_entries", expressions=arguments)]
     spelled = f"{name}{_OUTER}" if outer and name in _MAY_BE_EMPTY else name
-    told = context.template(context.written_out(exp.Anonymous(this=spelled, expressions=arguments)))
-    found = _columns(context, told, call)
+    rendered = context.template(context.written_out(exp.Anonymous(this=spelled, expressions=arguments)))
+    found = _columns(context, rendered, call)
     if names and len(names) != len(found):
         context.wrong(f"{name} gives {len(found)} columns and {len(names)} names are given", call, None)
     made = [
         context.numbers.attribute(names[i] if names else column, parse_type(ddl))
         for i, (column, ddl) in enumerate(found)
     ]
-    return Generate(node, told, tuple(made), outer), made
+    return Generate(node, rendered, tuple(made), outer), made
 
 
 def _is_map(context: Context, argument: exp.Expr) -> bool:
     return context.type_of(context.expression(argument), argument).name == "map"
 
 
-def _columns(context: Context, told: Expression, call: exp.Anonymous) -> list[tuple[str, str]]:
+def _columns(context: Context, rendered: Expression, call: exp.Anonymous) -> list[tuple[str, str]]:
     try:
-        return context.typer.columns(told.attributes, [told.sql])
+        return context.typer.columns(rendered.attributes, [rendered.sql])
     except ViewkeeperError as problem:
         problem.place = problem.place or context.place(call)
         raise

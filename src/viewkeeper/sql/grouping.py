@@ -33,7 +33,7 @@ class Grouping:
 
 
 def read_grouping(context: Context, group: exp.Group, bound: Sequence[tuple[exp.Expr, exp.Expr]]) -> Grouping:
-    """The grouping that a clause asks for. `bound` gives the bound form of each key as it is written."""
+    """The grouping of a GROUP BY clause. `bound` binds each key."""
     keys: list[exp.Expr] = []
 
     def key(node: exp.Expr) -> int:
@@ -72,7 +72,7 @@ def read_grouping(context: Context, group: exp.Group, bound: Sequence[tuple[exp.
 
 
 def written_keys(group: exp.Group) -> list[exp.Expr]:
-    """The keys as they are written, from all parts of the clause."""
+    """The keys as written, from all parts of the clause."""
     found: list[exp.Expr] = []
 
     def collect(node: exp.Expr) -> None:
@@ -100,7 +100,7 @@ def _has_sets(group: exp.Group) -> bool:
 
 
 def _unit(node: exp.Expr, key: Key) -> tuple[int, ...]:
-    """One element of a ROLLUP, CUBE or GROUPING SETS: a key, or several in brackets."""
+    """One element of a ROLLUP, CUBE or GROUPING SETS: a key, or several in parentheses."""
     node = unwrapped(node)
     if isinstance(node, exp.Tuple):
         return tuple(index for part in node.expressions for index in _unit(part, key))
@@ -131,7 +131,7 @@ def _cubed(units: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 class GroupingSets:
-    """Aggregates by several sets of keys: one group per row, position of the set, and keys of the set."""
+    """Aggregates by several sets of keys. The group keys are the position of the set and the keys in it."""
 
     def __init__(self, context: Context, aggregation: Aggregation, sets: Sequence[tuple[int, ...]]) -> None:
         self.context = context
@@ -165,7 +165,7 @@ class GroupingSets:
         return self.context.project(node, named)
 
     def _keyed(self, node: Node, positions: list[int]) -> tuple[Node, list[Attribute], list[Attribute], Attribute]:
-        """The sets that have keys: every row once for each of them, with the other keys set to NULL."""
+        """The input for the sets that have keys: every row once per set, with the keys outside the set NULL."""
         numbers = self.context.numbers
         rows = Rows((self.position,), tuple((Expression((str(i),), raises=False),) for i in positions))
         columns = dict(passed_on((*node.outputs, self.position)))
@@ -187,7 +187,7 @@ class GroupingSets:
     def _whole(
         self, node: Node, renamed: dict[Attribute, Attribute], index: int
     ) -> tuple[Node, list[Attribute], list[Attribute], Attribute]:
-        """The empty set: one row, also for no input."""
+        """The aggregate for the empty set: one row, even for empty input."""
         made, values = self.aggregation.aggregate(node, [], whole=True, renamed=renamed)
         position = self.context.numbers.attribute("grouping_set", INT, nullable=False)
         keys = [self.context.numbers.like(key, nullable=True) for key in self.aggregation.keys]
@@ -220,5 +220,5 @@ class GroupingSets:
 
 
 def groupings_in(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The calls of grouping and grouping_id."""
+    """The calls of grouping and grouping_id in some syntax."""
     return [part for node in nodes for part in outermost(node, is_grouping)]

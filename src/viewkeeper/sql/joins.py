@@ -13,7 +13,7 @@ from viewkeeper.sql.equations import Equation, equality_of, equation, filtered, 
 
 
 def with_filter(node: Node, condition: Expression) -> Node:
-    """A filter as low as it can stand without meaning something else: below projections, at the left of outer joins."""
+    """A node with a filter, pushed down as far as it stays correct: below projections, to the left of outer joins."""
     named = set(condition.attributes)
     if isinstance(node, Outer) and not node.full and named and named <= set(node.left.outputs):
         return replace(node, left=with_filter(node.left, condition))
@@ -30,7 +30,7 @@ def _only_input(inputs: Iterable[Node], named: set[Attribute]) -> Node | None:
 
 
 def computed_sides(context: Context, inputs: Sequence[Node], condition: Expression) -> tuple[list[Node], Expression]:
-    """An equation between computed values of two inputs as one between columns that the inputs compute."""
+    """The inputs with the sides of an equation as columns, and the equation between those columns."""
     nodes = list(inputs)
     if not isinstance(condition, Equation):
         return nodes, condition
@@ -52,13 +52,13 @@ def _one_type(context: Context, one: Expression, other: Expression) -> bool:
     """Whether two expressions have the same type, and one that a column can have."""
     try:
         kinds = context.types([one, other])
-    except (NotMaintainable, SqlError):  # an interval, for instance: it is compared where it is computed
+    except (NotMaintainable, SqlError):  # for instance an interval, which no column can hold
         return False
     return kinds[0].ddl == kinds[1].ddl and not kinds[0].has_map()
 
 
 def _home(nodes: Sequence[Node], expression: Expression) -> int | None:
-    """The one input whose columns an expression names."""
+    """The position of the input that has all columns an expression refers to, if there is one."""
     named = set(expression.attributes)
     if not named:
         return None
@@ -66,7 +66,7 @@ def _home(nodes: Sequence[Node], expression: Expression) -> int | None:
 
 
 def inner_join(context: Context, inputs: Sequence[Node], conditions: Iterable[Expression]) -> Node:
-    """One join of all inputs. What names attributes of a query around it stays in filters on top, to be unnested."""
+    """One join of all inputs. Conditions on attributes of an outer query stay in filters on top, to be unnested."""
     nodes = [part for one in inputs for part in _flat(one)]
     waiting = [c for one in inputs for c in _flat_conditions(one)]
     equalities: list[Equality] = []
@@ -80,21 +80,21 @@ def inner_join(context: Context, inputs: Sequence[Node], conditions: Iterable[Ex
         elif home is not None:
             nodes[home] = with_filter(nodes[home], condition)
         else:
-            nodes, told = computed_sides(context, nodes, condition)
-            found = _equality(nodes, told)
+            nodes, rewritten = computed_sides(context, nodes, condition)
+            found = _equality(nodes, rewritten)
             if found is not None:
                 equalities.append(found)
             else:
-                rest.append(plain(told))
+                rest.append(plain(rewritten))
     if len(nodes) == 1:
         return filtered(nodes[0], above)
     return filtered(Join(tuple(nodes), tuple(dict.fromkeys(equalities)), tuple(rest)), above)
 
 
 def _around_computed(context: Context, nodes: list[Node], condition: Expression) -> Expression:
-    """An equation with a value of a query around it: the side that is computed here becomes a column.
+    """An equation with a value of an outer query; the side that is computed here becomes a column.
 
-    Then unnesting can let that column stand for the value of the other side.
+    So unnesting can use that column for the value of the other side.
     """
     if not isinstance(condition, Equation) or not condition.attributes:
         return condition
@@ -134,7 +134,7 @@ def _flat_conditions(node: Node) -> list[Expression]:
 
 @dataclass(frozen=True)
 class Sides:
-    """Two sides of a join with what ties them."""
+    """Two sides of a join with their equalities and other conditions."""
 
     left: Node
     right: Node
@@ -151,19 +151,19 @@ def tied(context: Context, left: Node, right: Node, conditions: Iterable[Express
         if named and named <= set(right.outputs):
             right = with_filter(right, condition)
             continue
-        (left, right), told = computed_sides(context, (left, right), condition)
-        found = equality_of(told, set(left.outputs), set(right.outputs))
+        (left, right), rewritten = computed_sides(context, (left, right), condition)
+        found = equality_of(rewritten, set(left.outputs), set(right.outputs))
         if found is not None:
             equalities.append(found)
-        elif told.parts != ("true",):
-            rest.append(plain(told))
+        elif rewritten.parts != ("true",):
+            rest.append(plain(rewritten))
     return Sides(left, right, tuple(dict.fromkeys(equalities)), tuple(rest))
 
 
 def left_join(
     context: Context, left: Node, right: Node, conditions: Iterable[Expression]
 ) -> tuple[Outer, dict[Attribute, Attribute]]:
-    """A LEFT join, and which new attribute stands for which of the right side."""
+    """A LEFT join, and the new attribute for each of the right side."""
     sides = tied(context, left, right, conditions)
     padded = tuple((context.numbers.like(a, nullable=True), a) for a in sides.right.outputs)
     node = Outer(sides.left, sides.right, sides.equalities, sides.conditions, padded)

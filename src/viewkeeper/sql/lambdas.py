@@ -13,7 +13,7 @@ _FOLDS = frozenset({"aggregate", "reduce"})
 
 
 def variables_of(function: str, given: Sequence[Type | None], count: int) -> list[Type | None]:
-    """The types of the variables of a lambda; `given` are the arguments before it. None where they are not known."""
+    """The types of a lambda's variables, None if not known; `given` are the types of the arguments before it."""
     first = given[0] if given else None
     if first is None:
         return [None] * count

@@ -21,7 +21,7 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[[int, int], int]] = {
 
 
 def limit_of(context: Context, tree: exp.Expr) -> int | None:
-    """The number of LIMIT; None for none."""
+    """The number in LIMIT; None without one."""
     limit = tree.args.get("limit")
     if limit is None:
         return None
@@ -36,7 +36,7 @@ def limit_of(context: Context, tree: exp.Expr) -> int | None:
 
 
 def offset_of(context: Context, tree: exp.Expr) -> int:
-    """The number of OFFSET; 0 for none."""
+    """The number in OFFSET; 0 without one."""
     offset = tree.args.get("offset")
     if offset is None:
         limit = tree.args.get("limit")
@@ -78,7 +78,7 @@ def is_all(key: exp.Ordered) -> bool:
 
 
 def ordinal(node: exp.Expr) -> int | None:
-    """The position that a plain number stands for."""
+    """The position that a plain number means in ORDER BY or GROUP BY."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():

@@ -1,4 +1,4 @@
-"""Names of columns that have none of their own, close to what Apache Spark calls them."""
+"""Names for selected expressions without an alias, close to Apache Spark's."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Operators written out: every implicit cast, and what an engine does not check by itself.
+"""Operators made explicit: every implicit cast, and every check that an engine does not make by itself.
 
-Apache Spark's analyzer finds the types of operands, branches and results. Sail finds others, so on Sail they are found
-here, from the leaves up, and written into the expression; `checked.py` has the forms that raise where Sail would not.
-What only the engine knows (the types of functions) it is asked for, and only where an operator needs it.
+Apache Spark's analyzer infers the types of operands, branches and results. Sail infers others, so on Sail they are
+inferred here, bottom up, and written into the expression; `checked.py` has the forms that raise where Sail would not.
+The engine is asked for what only it knows (the types of functions), and only where an operator needs it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _UNTYPED = (exp.Lambda, exp.Var, exp.Interval)
 _SHIFTS: dict[type[exp.Expr], str] = {exp.BitwiseLeftShift: "<<", exp.BitwiseRightShift: ">>"}
 _SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _LEAST_ROOM = 9
-"""Digits before the point that a decimal operator must have room for."""
+"""Digits before the point that the result of a decimal operator must have room for."""
 
 
 def _holds_constants(parts: Sequence[Typed]) -> bool:
-    """Whether decimals of one type, not too wide, are compared with numbers as written that the type holds.
+    """Whether decimals of one type, not too wide, are compared with literals that the type holds.
 
-    Every engine compares them alike; files can be skipped only by a column as it is.
+    Every engine compares them alike without casts, and files can be skipped only by a column without a cast.
     """
     columns = {part.type for part in parts if number(part.node) is None}
     kind = columns.pop() if len(columns) == 1 else None
@@ -55,12 +55,12 @@ def _holds_constants(parts: Sequence[Typed]) -> bool:
 
 
 def has_operators(tree: exp.Expr) -> bool:
-    """Whether an expression in a query may have to be written out."""
+    """Whether an expression in a query may have to be made explicit."""
     return any(type(part) in _FORMS and not _is_alike(part) for part in tree.walk())
 
 
 def _is_alike(node: exp.Expr) -> bool:
-    """Whether syntax means the same to every engine, whatever is in it."""
+    """Whether syntax means the same on every engine, whatever its operands."""
     if isinstance(node, exp.Neg):
         return isinstance(node.this, (exp.Column, exp.Literal))
     if isinstance(node, exp.Cast):
@@ -69,10 +69,10 @@ def _is_alike(node: exp.Expr) -> bool:
 
 
 class Types(Translating, Protocol):
-    """What the pass asks of a translation."""
+    """What this rewrite needs of a translation."""
 
     def attribute_of(self, node: exp.Expr | None) -> Attribute | None:
-        """The attribute that a piece of bound syntax stands for."""
+        """The attribute that a piece of bound syntax is."""
 
     def wrong(self, message: str, node: exp.Expr | None, hint: str | None = None) -> NoReturn:
         """Refuses text that the engine cannot run."""
@@ -83,21 +83,21 @@ class Types(Translating, Protocol):
 
 @dataclass
 class Typed:
-    """Syntax that is written out, and its type once it is known."""
+    """Explicit syntax, and its type once it is known."""
 
     node: exp.Expr
     type: Type | None = None
 
 
 class WrittenOut:
-    """Writes out the operators of bound syntax."""
+    """Makes the operators of bound syntax explicit."""
 
     def __init__(self, types: Types) -> None:
         self.types = types
         self.variables: dict[str, Type] = {}
 
     def __call__(self, bound: exp.Expr) -> exp.Expr:
-        """A copy in which every operator says what it does."""
+        """A copy with every cast and check of an operator explicit."""
         return self.typed(bound.copy()).node
 
     def type_of(self, part: Typed) -> Type | None:
@@ -107,7 +107,7 @@ class WrittenOut:
         return part.type
 
     def typed(self, node: exp.Expr) -> Typed:
-        """A piece written out. It is changed in place where that is possible."""
+        """A piece made explicit, in place where possible."""
         attribute = self.types.attribute_of(node) if isinstance(node, exp.Column) else None
         if attribute is not None:
             return Typed(node, attribute.type)
@@ -119,7 +119,7 @@ class WrittenOut:
         return self._inside(node) if how is None else how(self, node)
 
     def _inside(self, node: exp.Expr) -> Typed:
-        """Any other syntax: what is inside it is written out."""
+        """Any other syntax, with its parts made explicit."""
         for name, value in list(node.args.items()):
             if isinstance(value, exp.Expr):
                 node.set(name, self.typed(value).node)
@@ -138,12 +138,12 @@ class WrittenOut:
         inside = self.typed(node.this)
         name = "try_cast" if isinstance(node, exp.TryCast) else "cast"
         node.set("this", inside.node)
-        told = self._told(name, node, [inside, Typed(node.args["to"], kind)], kind)
-        if isinstance(node, exp.TryCast) or told.node is not node:
-            return told
+        adapted = self._adapted(name, node, [inside, Typed(node.args["to"], kind)], kind)
+        if isinstance(node, exp.TryCast) or adapted.node is not node:
+            return adapted
         if kind.is_float and (has := self.type_of(inside)) is not None:
             return Typed(checked.converted(inside.node, has, kind), kind)
-        return told
+        return adapted
 
     # arithmetic ------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class WrittenOut:
         return Typed(node)
 
     def _check_room(self, node: exp.Binary, kinds: Operation) -> None:
-        """Refuses decimals of so many digits after the point that hardly a number could be computed."""
+        """Refuses decimals with so many digits after the point that too few are left before it."""
         whole = kinds.left.precision - kinds.left.scale
         if kinds.result.name == "decimal" and checked.room(type(node), kinds) < min(whole, _LEAST_ROOM):
             self.types.wrong(
@@ -194,12 +194,12 @@ class WrittenOut:
             )
 
     def _exact(self, part: Typed, beside: Type) -> Type | None:
-        """The type of a whole number beside a decimal: it has as many digits as are written."""
+        """The type of an integer literal beside a decimal: it has as many digits as are written."""
         value = integer(part.node) if beside.name == "decimal" else None
         return None if value is None else Type("decimal", len(str(abs(value))), 0)
 
     def _check_operator(self, sign: str, parts: Sequence[Typed], node: exp.Expr) -> None:
-        """Refuses an operator whose types of operands it is known to take otherwise."""
+        """Refuses an operator that is known to differ on Sail for these types of operands."""
         kinds = [self.type_of(part) for part in parts]
         check(self.types, "scalar", sign, [part.node for part in parts], kinds, node, variables=self.variables)
 
@@ -230,7 +230,7 @@ class WrittenOut:
     # conditions ------------------------------------------------------------------------------------
 
     def _connective(self, node: exp.Connector) -> Typed:
-        """AND and OR. Where a later condition may raise, it is tested only if an earlier one leaves it open."""
+        """AND and OR. A later condition that is fallible is evaluated only if no earlier one decides."""
         kind = type(node)
         parts: list[exp.Expr] = []
         waiting: list[exp.Expr] = [node]
@@ -277,7 +277,7 @@ class WrittenOut:
         return Typed(node, BOOLEAN)
 
     def _alike(self, parts: Sequence[Typed]) -> list[exp.Expr]:
-        """Values that are compared, cast to one type unless every engine compares them as they are."""
+        """Compared values, cast to one type unless every engine compares them alike without casts."""
         kind = self._common(parts)
         kinds = [part.type for part in parts]
         if kind is None or (kind.is_integer and all(k == VOID or (k is not None and k.is_integer) for k in kinds)):
@@ -312,7 +312,7 @@ class WrittenOut:
         return Typed(node, kind)
 
     def _branches(self, values: list[Typed]) -> Type | None:
-        """Casts the values of branches to their common type, which is the type of the whole."""
+        """Casts the values of branches to their common type, and returns it."""
         kind = self._common(values)
         if kind is None or kind == VOID:
             return kind
@@ -334,7 +334,7 @@ class WrittenOut:
         self.types.wrong(f"{names} {why}", node, "write a CAST")
 
     def _as(self, part: Typed, kind: Type) -> exp.Expr:
-        """A piece as a type. Numbers as written become literals of it."""
+        """A piece cast to a type; a literal number becomes a literal of it."""
         has = part.type
         if has is not None and has.ddl == kind.ddl:
             return part.node
@@ -393,15 +393,15 @@ class WrittenOut:
             self._branches(parts[1::2])
         made = call(name, *(part.node for part in parts))
         made.meta.update(node.meta)
-        return self._told(name, made, parts, kind)
+        return self._adapted(name, made, parts, kind)
 
     def _extract(self, node: exp.Extract) -> Typed:
         inside = self.typed(node.expression)
         node.set("expression", inside.node)
-        return self._told("extract", node, [Typed(node.this), inside], None)
+        return self._adapted("extract", node, [Typed(node.this), inside], None)
 
-    def _told(self, name: str, node: exp.Expr, parts: Sequence[Typed], kind: Type | None) -> Typed:
-        """A call as Sail must be told it; one that means something else there is refused."""
+    def _adapted(self, name: str, node: exp.Expr, parts: Sequence[Typed], kind: Type | None) -> Typed:
+        """A call rewritten for Sail; one that gives other results there is refused."""
         if not is_concerned(name):
             return Typed(node, kind)
         arguments = [part.node for part in parts]
@@ -411,7 +411,7 @@ class WrittenOut:
         return Typed(node, kind) if instead is None else Typed(instead, kind)
 
     def _lambda(self, node: exp.Lambda, name: str, before: Sequence[Typed]) -> Typed:
-        """A function that is given to a function: its variables have the types of what it is called with."""
+        """A lambda; its variables have the types that the function passes to it."""
         kinds = variables_of(name, [self.type_of(part) for part in before], len(node.expressions))
         outside = self.variables
         self.variables = {**outside, **{v.name: k for v, k in zip(node.expressions, kinds, strict=False) if k}}
@@ -428,7 +428,7 @@ class WrittenOut:
         return self._call(exp.Anonymous(this="concat", expressions=put_together(node, exp.DPipe)))
 
     def _decode(self, node: exp.Anonymous) -> Typed:
-        """decode(x, a, b, c): CASE WHEN x <=> a THEN b ELSE c END. A missing c is a STRING to Apache Spark."""
+        """decode(x, a, b, c): CASE WHEN x <=> a THEN b ELSE c END. Without c, the default is a NULL STRING."""
         value, *rest = node.expressions
         branches = [
             exp.If(this=exp.NullSafeEQ(this=grouped(value.copy()), expression=grouped(one)), true=other)

@@ -1,4 +1,4 @@
-"""The statements that are ours, as frozen values; every other statement is a query."""
+"""Statements as frozen values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from viewkeeper.sql.change_statements import (
     read_truncate,
     read_update,
 )
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.function_statements import DropFunction, read_drop_function
 from viewkeeper.sql.rule_statements import (
     Activate,
@@ -131,7 +131,7 @@ class Describe:
 class Select:
     """A query, with the epoch to read at."""
 
-    query: Cut
+    query: SourceText
     epoch: int | None
 
 
@@ -149,7 +149,7 @@ class Explain:
 class Analyze:
     """ANALYZE VIEW query."""
 
-    query: Cut
+    query: SourceText
 
 
 Parsed: TypeAlias = (

@@ -1,4 +1,4 @@
-"""PIVOT and UNPIVOT, written out: aggregates with FILTER, and a table function that stacks columns."""
+"""PIVOT as aggregates with FILTER, UNPIVOT as a table function that stacks columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Names = list[tuple[str, Attribute]]
 
 
 def pivoted(translation: Translation, node: Node, names: Names, pivot: exp.Pivot, scope: Scope) -> tuple[Node, Names]:
-    """A table turned by PIVOT or UNPIVOT, and its columns."""
+    """The result of PIVOT or UNPIVOT of a table, and its columns."""
     fields = pivot.args.get("fields") or []
     if len(fields) != 1 or not isinstance(fields[0], exp.In):
         translation.context.refuse("PIVOT needs one list of values", pivot, "write FOR column IN (values)")
@@ -39,7 +39,7 @@ def pivoted(translation: Translation, node: Node, names: Names, pivot: exp.Pivot
 
 
 def _named(node: exp.Expr) -> tuple[exp.Expr, str | None]:
-    """A listed value and the name it is given."""
+    """A listed value and its alias."""
     if isinstance(node, exp.PivotAlias):
         return node.this, node.args["alias"].name
     if isinstance(node, exp.Alias):
@@ -48,7 +48,7 @@ def _named(node: exp.Expr) -> tuple[exp.Expr, str | None]:
 
 
 def _parts(node: exp.Expr) -> list[exp.Expr]:
-    """The members of a list in brackets, or the one thing that stands there."""
+    """The members of a parenthesized list, or the single member."""
     if isinstance(node, exp.Tuple):
         return list(node.expressions)
     return [node.this if isinstance(node, exp.Paren) else node]
@@ -70,7 +70,7 @@ def _select(items: Sequence[exp.Expr]) -> exp.Select:
 
 
 def _pivot(names: Names, pivot: exp.Pivot, listed: exp.In) -> exp.Select:
-    """One row per value of the columns that PIVOT does not name, one column per listed value and aggregate."""
+    """PIVOT: one row per value of the columns it does not name, one column per listed value and aggregate."""
     keys = _parts(listed.this)
     used = {part.name.lower() for node in (*pivot.expressions, *keys) for part in node.find_all(exp.Column)}
     rest = [name for name, _ in names if name.lower() not in used]
@@ -118,7 +118,7 @@ def _only_where(body: exp.Expr, test: exp.Expr) -> exp.Expr:
 
 
 def _unpivot(translation: Translation, names: Names, pivot: exp.Pivot, listed: exp.In) -> exp.Select:
-    """One row per listed group of columns: the other columns, the group's name, its values."""
+    """UNPIVOT: one row per listed group of columns, with the other columns, the group's name and its values."""
     context = translation.context
     values = [part.name for part in _parts(pivot.expressions[0])]
     kinds = {name.lower(): attribute.type for name, attribute in names}

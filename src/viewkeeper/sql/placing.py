@@ -1,4 +1,4 @@
-"""Bound syntax onto an expression: subqueries in it are joined, conditions become filters."""
+"""Evaluation of bound syntax over a node: its subqueries are joined to the node, conditions become filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from viewkeeper.sql.subqueries import Attaching, Subquery
 
 
 class Placing:
-    """Puts bound syntax onto expressions."""
+    """Adds bound conditions and values to a node."""
 
     def __init__(self, context: Context, binder: Binder) -> None:
         self.context = context
@@ -27,11 +27,11 @@ class Placing:
         self.attaching = Attaching(context)
 
     def has_subquery(self, bound: exp.Expr) -> bool:
-        """Whether a subquery waits in bound syntax."""
+        """Whether bound syntax has a subquery that is not yet joined."""
         return bound.find(exp.Placeholder) is not None
 
     def named(self, bound: exp.Expr) -> set[Attribute]:
-        """The attributes that bound syntax names, also inside its subqueries."""
+        """The attributes that bound syntax refers to, also inside its subqueries."""
         found = self.context.attributes_in(bound)
         for part in bound.find_all(exp.Placeholder):
             subquery = self.binder.subquery(part)
@@ -44,7 +44,7 @@ class Placing:
     # conditions ------------------------------------------------------------------------------------
 
     def keep(self, node: Node, conditions: Sequence[exp.Expr]) -> Node:
-        """The rows for which bound conditions are true. Subqueries come last, so that they see fewer rows."""
+        """The rows for which bound conditions are true. Those with subqueries come last and see fewer rows."""
         simple = [c for c in conditions if not self.has_subquery(c)]
         node = inner_join(self.context, [node], [self.context.expression(c) for c in simple])
         for condition in conditions:
@@ -53,7 +53,7 @@ class Placing:
         return node
 
     def _keep_one(self, node: Node, condition: exp.Expr) -> Node:
-        if isinstance(node, Join):  # a condition about one input is tested there: fewer rows to keep track of
+        if isinstance(node, Join):  # a condition on one input filters that input, so that the join has fewer rows
             named = self.named(condition)
             for part in node.inputs:
                 if named & set(node.outputs) and named & set(node.outputs) <= set(part.outputs):
@@ -81,14 +81,14 @@ class Placing:
         return node, operands
 
     def value(self, node: Node, bound: exp.Expr) -> tuple[Node, Expression]:
-        """Bound syntax as an expression over a node to which its subqueries are joined."""
+        """A node with the subqueries of bound syntax joined, and the syntax as an expression over it."""
         node, ready = self.joined(node, bound)
         return node, self.context.expression(ready)
 
     def joined(self, node: Node, bound: exp.Expr, needed: Sequence[str] = ()) -> tuple[Node, exp.Expr]:
-        """Bound syntax without subqueries, over a node to which they are joined.
+        """A node with the subqueries of bound syntax joined, and the syntax with columns in their place.
 
-        Rows for which one of the `needed` subqueries has no value may be left out.
+        Rows for which one of the `needed` subqueries is NULL may be dropped.
         """
         if not self.has_subquery(bound):
             return node, bound

@@ -1,4 +1,4 @@
-"""Leaving out what a query does not need: columns that nothing uses, and nodes that do nothing."""
+"""Pruning: removes columns that nothing uses, and nodes that do nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Wanted = frozenset[Attribute]
 
 
 def pruned(node: Node) -> Node:
-    """The same query, reading and computing only what its result depends on."""
+    """The same query without the columns that its result does not depend on."""
     return _prune(node, frozenset(node.outputs))
 
 
 def _prune(node: Node, wanted: Wanted) -> Node:
-    """A node with at least the wanted outputs; never one that the node did not have, nor in another order."""
+    """A node with at least the wanted outputs; its outputs are a subsequence of the original ones."""
     match node:
         case n.Scan() | n.Rows():
             return _leaf(node, wanted)
@@ -54,7 +54,7 @@ def _tied(node: n.Join | n.Outer | n.Exists) -> Wanted:
 
 
 def _some(attributes: Sequence[Attribute], wanted: Wanted) -> tuple[Attribute, ...]:
-    """The wanted ones; if there are none, a small one, since a row must have a column."""
+    """The wanted attributes; if there are none, a small one, since a row must have a column."""
     kept = tuple(a for a in attributes if a in wanted)
     if kept or not attributes:
         return kept
@@ -112,7 +112,7 @@ def _window(node: n.Window, wanted: Wanted) -> Node:
     if not calls:
         return _prune(node.input, wanted & frozenset(node.input.outputs))
     needed: set[Attribute] = set(wanted) & set(node.input.outputs)
-    if any(call.tie_break for call in calls):  # the whole row decides between equal ones
+    if any(call.tie_break for call in calls):  # the whole row breaks ties
         needed = set(node.input.outputs)
     needed |= {*node.partition, *(key.attribute for key in node.order)}
     needed |= {a for call in calls for a in call.text.attributes}
@@ -122,7 +122,7 @@ def _window(node: n.Window, wanted: Wanted) -> Node:
 # nodes that do nothing --------------------------------------------------------------------------
 
 _MOST_GUARDED = 4
-"""Conditions that may raise which get a filter of their own; more of them are one, so that plans stay flat."""
+"""Most fallible conditions that get a filter of their own; more are merged into one, so that plans stay flat."""
 
 
 def simplified(node: Node) -> Node:
@@ -131,8 +131,8 @@ def simplified(node: Node) -> Node:
 
 
 def _merged_filters(node: Node) -> Node:
-    """Filters right above each other as one, the lowest first. A few that may raise stay above the others: they see
-    only rows that pass those, whatever order an engine tests the parts of one condition in."""
+    """Adjacent filters as one, the lowest first. A few fallible ones stay above the others: they see only rows that
+    pass those, in whatever order an engine evaluates the parts of one condition."""
     conditions: list[Expression] = []
     while isinstance(node, n.Filter):
         conditions.insert(0, node.condition)
@@ -182,7 +182,7 @@ def _keeps_numbers(columns: Iterable[tuple[Attribute, object]]) -> bool:
 
 
 def _used_once(columns: Sequence[tuple[Attribute, Expression]], below: n.Project) -> bool:
-    """Whether merging computes nothing twice."""
+    """Whether merging two projections computes nothing twice."""
     computed = {a for a, e in below.columns if e.attribute is None}
     used = [part for _, e in columns for part in e.parts if isinstance(part, Attribute) and part in computed]
     return len(set(used)) == len(used)

@@ -1,4 +1,4 @@
-"""A query's text as algebra."""
+"""The algebra of a query's text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Catalog", "Query", "Stored", "Typer", "Virtual", "translate"]
 
 
 def translate(text: str, whole: str, catalog: Catalog, typer: Typer) -> Query:
-    """The algebra of a query. `whole` is the user's text that it was cut from, for the places of errors."""
+    """The algebra of a query. `whole` is the user's text that it is a piece of, for positions in errors."""
     context = Context(text, whole, typer)
     try:
         query = Translation(context, catalog).query(without_row_values(context, parse(text, whole)), Scope())

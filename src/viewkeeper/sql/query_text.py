@@ -1,4 +1,4 @@
-"""A query with the text it stands in, parsed once; what is wrong with it has its place there."""
+"""A query, parsed once, with the text it comes from, for positions in errors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeeper.errors import Place
-from viewkeeper.sql.dialect import Cut, parse, place_in
+from viewkeeper.sql.dialect import SourceText, parse, place_in
 
 
 @dataclass(frozen=True)
 class QueryText:
-    """A query: its syntax tree, whose places are offsets in `text`, which is `whole` or was cut from it.
+    """A query: its syntax tree, whose positions are offsets in `text`, which is `whole` or a piece of it.
 
-    One that is `made` was put together from pieces of a statement; pieces of `whole` have their places, and the query
-    itself has no text. Nobody changes the tree: who wants to takes a copy.
+    A query that is `made` was built from pieces of a statement: the pieces have positions in `whole`, the query itself
+    has no text. The tree must not be changed; copy it first.
     """
 
     tree: exp.Expr
@@ -25,26 +25,26 @@ class QueryText:
 
     @staticmethod
     def of(text: str) -> QueryText:
-        """A query, perhaps cut from a text; an error with its place if it cannot be read."""
-        whole = text.whole if isinstance(text, Cut) else text
+        """The query of a text, or an error with its position. The text may be a piece of a larger one."""
+        whole = text.whole if isinstance(text, SourceText) else text
         return QueryText(parse(text, whole), text, whole)
 
     @staticmethod
     def of_pieces(tree: exp.Expr, whole: str) -> QueryText:
-        """A query that was put together from pieces of a text."""
+        """A query that was built from pieces of a text."""
         return QueryText(tree, whole, whole, made=True)
 
     @property
     def begins_with_select(self) -> bool:
-        """Whether it is written as SELECT, with nothing before it."""
+        """Whether its text begins with SELECT."""
         return self.made or self.text.lstrip().upper().startswith("SELECT")
 
     def place(self, start: int, end: int) -> Place:
-        """The place of what stands between two offsets."""
+        """The position of the text between two offsets."""
         return place_in(self.text, start, end - start, self.whole)
 
     def place_of_column(self, parts: list[str]) -> Place | None:
-        """Where a column stands that the query names with these parts, of which an engine may have left out some."""
+        """The position of the column with these name parts, of which an engine may have omitted some."""
         wanted = [part.lower() for part in parts]
         best: tuple[int, int] | None = None
         for name in self.tree.find_all(exp.Identifier):

@@ -1,7 +1,7 @@
-"""How each aggregate is computed: from counts, sums and extrema that can be kept, or by an order-independent text.
+"""How each aggregate is computed: from stored counts, sums and extrema, or by an order-independent expression.
 
-A recipe names the values it needs of each row; with the columns of those values it gives the calls of the algebra
-and, from their results, the value of the aggregate.
+A recipe lists the values it needs of each row. From the columns of those values it makes the calls of the algebra and,
+from their results, the value of the aggregate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Columns = Sequence[Attribute]
 
 @dataclass(frozen=True)
 class Needed:
-    """A call of the algebra to make: a kept aggregate of a column, or a text."""
+    """A call of the algebra to make: a storable aggregate (count, sum, min, max) of a column, or an expression."""
 
     function: str
     argument: Attribute | None = None
@@ -36,7 +36,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Plan:
-    """The calls of a recipe, and its value from their results; `step` is computed first, for a value used often."""
+    """The calls of a recipe, and its value from their results; `step` computes a value first that is used often."""
 
     calls: tuple[Needed, ...]
     result: Callable[[Columns], Expression] = lambda made: column(made[0])
@@ -95,7 +95,7 @@ _SYNONYMS = {
 
 
 def _given(call: Written, value: exp.Expr) -> exp.Expr:
-    """The value where FILTER holds, else NULL: for aggregates that leave NULLs out."""
+    """The value where FILTER holds, else NULL: for aggregates that ignore NULLs."""
     if call.condition is None:
         return value
     return exp.Case(ifs=[exp.If(this=call.condition.copy(), true=value.copy())])
@@ -111,7 +111,7 @@ def _single(context: Context, call: Written) -> exp.Expr:
     return call.arguments[0]
 
 
-# kept aggregates --------------------------------------------------------------------------------
+# storable aggregates ----------------------------------------------------------------------------
 
 
 def _count(context: Context, call: Written) -> Recipe:
@@ -172,12 +172,12 @@ def _narrowed(total: Attribute, precision: int) -> Expression:
 
 
 def _float_sum(value: Attribute, collect: str = "collect_list") -> Expression:
-    """A sum of floats that does not depend on the order of rows: they are added in the order of their values."""
-    told = (
+    """A sum of floats, added in the order of their values, so that the order of rows does not matter."""
+    template = (
         "CASE WHEN count({}) > 0 THEN "
         f"aggregate(array_sort({collect}(CAST({{}} AS DOUBLE))), CAST(0 AS DOUBLE), (a, b) -> a + b) END"
     )
-    return text(told, value, value)
+    return text(template, value, value)
 
 
 def _float_average(value: Attribute, distinct: str = "") -> Expression:
@@ -191,10 +191,10 @@ def _distinct_total(context: Context, call: Written) -> Recipe:
 
     def plan(made: Columns) -> Plan:
         if not made[0].type.is_float or not context.repeatable:
-            told = text(f"{name}(DISTINCT {{}})", made[0], raises=True)
+            total = text(f"{name}(DISTINCT {{}})", made[0], raises=True)
             if wide:
-                return Plan((Needed(name, None, told),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
-            return Plan((Needed(name, None, told),))
+                return Plan((Needed(name, None, total),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
+            return Plan((Needed(name, None, total),))
         if name == "sum":
             return Plan((Needed(name, None, _float_sum(made[0], "collect_set")),))
         return Plan((Needed(name, None, _float_average(made[0], "DISTINCT ")),))
@@ -211,8 +211,8 @@ def _avg(context: Context, call: Written) -> Recipe:
         kind = made[0].type
         pair = (Needed("sum", made[0]), Needed("count", made[0]))
         if kind.is_integer:
-            told = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
-            return Plan(pair, lambda kept: text(told, kept[1], kept[0], kept[1]))
+            template = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
+            return Plan(pair, lambda kept: text(template, kept[1], kept[0], kept[1]))
         if kind.name == "decimal" and kind.precision <= 15:  # room for 9 digits more than asked for
             return Plan(pair, lambda kept: _Average(kind).by_digits(*kept))
         if kind.name == "decimal" and kind.precision <= 19:  # beyond, a remainder would not fit 38 digits
@@ -228,7 +228,7 @@ def _avg(context: Context, call: Written) -> Recipe:
 class _Average:
     """The average of decimals, rounded half away from zero, exactly, whatever an engine's division does.
 
-    An engine's quotient is off by less than one unit of the last place; what remains says which way.
+    An engine's quotient is off by less than one unit of the last digit; the remainder says in which direction.
     """
 
     def __init__(self, kind: Type) -> None:
@@ -241,25 +241,25 @@ class _Average:
 
     def quotient(self, total: Attribute, count: Attribute) -> Expression:
         """The engine's own quotient; NULL for no rows."""
-        told = f"CASE WHEN {{}} > 0 THEN CAST({self.total} / {self.count} AS {self.result}) END"
-        return text(told, count, total, count, raises=True)
+        template = f"CASE WHEN {{}} > 0 THEN CAST({self.total} / {self.count} AS {self.result}) END"
+        return text(template, count, total, count, raises=True)
 
     def by_digits(self, total: Attribute, count: Attribute) -> Expression:
-        """The quotient with 9 digits more than asked for, then rounded. An engine may cut or round at the last of them:
-        that changes nothing as long as a group has fewer than 10^9 rows, for a quotient is a tie or off one by 1/2n."""
+        """The quotient with 9 extra digits, then rounded. An engine may truncate or round the last of them. That is
+        harmless as long as a group has n < 10^9 rows, because a quotient is a tie or at least 1/2n away from one."""
         wide = f"CAST({{}} AS DECIMAL({self.kind.precision + 19},{self.kind.scale + 9}))"
-        told = f"CASE WHEN {{}} > 0 THEN CAST({wide} / {self.count} AS {self.result}) END"
-        return text(told, count, total, count, raises=True)
+        template = f"CASE WHEN {{}} > 0 THEN CAST({wide} / {self.count} AS {self.result}) END"
+        return text(template, count, total, count, raises=True)
 
     def rounded(self, total: Attribute, count: Attribute, quotient: Attribute) -> Expression:
-        """The quotient, one unit more or less where the remainder asks for it."""
+        """The quotient, plus or minus one unit where the remainder requires it."""
         rest = text(f"{self.total} - {{}} * {self.count}", total, quotient, count, raises=True)
         one = text(f"{self.count} * {self.unit}", count, raises=True)
         up = text("{} + {} > {} OR ({} + {} = {} AND {} > 0)", rest, rest, one, rest, rest, one, total)
         down = text("{} + {} < -{} OR ({} + {} = -{} AND {} < 0)", rest, rest, one, rest, rest, one, total)
-        told = f"CASE WHEN {{}} THEN CAST({{}} + {self.unit} AS {self.result}) "
-        told += f"WHEN {{}} THEN CAST({{}} - {self.unit} AS {self.result}) ELSE {{}} END"
-        return text(told, up, quotient, down, quotient, quotient, raises=True)
+        template = f"CASE WHEN {{}} THEN CAST({{}} + {self.unit} AS {self.result}) "
+        template += f"WHEN {{}} THEN CAST({{}} - {self.unit} AS {self.result}) ELSE {{}} END"
+        return text(template, up, quotient, down, quotient, quotient, raises=True)
 
 
 _KEPT: dict[str, Callable[[Context, Written], Recipe]] = {
@@ -284,7 +284,7 @@ def _orderable(context: Context, call: Written, columns: Columns) -> None:
 
 
 def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
-    """first, any_value: the smallest value; last: the largest. NULL is smaller than all, unless NULLs are left out."""
+    """first, any_value: the smallest value; last: the largest. NULL is the smallest, unless NULLs are ignored."""
 
     def make(context: Context, call: Written) -> Recipe:
         arguments, ignores = list(call.arguments), call.ignores_nulls
@@ -301,8 +301,8 @@ def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
             rows = text("count_if({})", made[1]) if len(made) > 1 else text("count(1)")
             least = extremum_text("min", "{}", made[0].type)
             least_of = text(least, *[made[0]] * least.count("{}"))
-            told = text("CASE WHEN count({}) = {} THEN {} END", made[0], rows, least_of)
-            return Plan((Needed("first", None, told),))
+            first = text("CASE WHEN count({}) = {} THEN {} END", made[0], rows, least_of)
+            return Plan((Needed("first", None, first),))
 
         return Recipe(values, plan)
 
@@ -310,7 +310,7 @@ def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
 
 
 def _sorted_list(context: Context, call: Written) -> Recipe:
-    """collect_list and collect_set: in the order of their values."""
+    """collect_list and collect_set: sorted by value."""
     function = "collect_set" if call.distinct or call.name == "collect_set" else "collect_list"
     nulls = " RESPECT NULLS" if call.respects_nulls else ""
     if nulls and call.condition is not None:
@@ -324,9 +324,9 @@ def _sorted_list(context: Context, call: Written) -> Recipe:
 
 
 def _listagg(context: Context, call: Written) -> Recipe:
-    """listagg: in the order that is asked for, then of the values."""
+    """listagg: in the requested order, then by value."""
     apart = separator(context, call)
-    told_apart = "" if apart is None else f", {context.template(apart).sql}"
+    separated = "" if apart is None else f", {context.template(apart).sql}"
     values = (_given(call, call.arguments[0]), *(_given(call, key.this) for key in call.order))
 
     def plan(made: Columns) -> Plan:
@@ -335,8 +335,8 @@ def _listagg(context: Context, call: Written) -> Recipe:
         order = ", ".join([*keys, "{}"] if made[0] not in made[1:] else keys)
         named = [*made[1:], made[0]] if made[0] not in made[1:] else list(made[1:])
         word = "DISTINCT " if call.distinct else ""
-        told = text(f"listagg({word}{{}}{told_apart}) WITHIN GROUP (ORDER BY {order})", made[0], *named)
-        return Plan((Needed("listagg", None, told),))
+        listed = text(f"listagg({word}{{}}{separated}) WITHIN GROUP (ORDER BY {order})", made[0], *named)
+        return Plan((Needed("listagg", None, listed),))
 
     return Recipe(values, plan)
 
@@ -359,8 +359,8 @@ def _by(function: str) -> Callable[[Context, Written], Recipe]:
         def plan(made: Columns) -> Plan:
             _orderable(context, call, made)
             key, value = made[1], made[0]
-            told = "CASE WHEN {} IS NOT NULL THEN named_struct('k', {}, 'n', {} IS NOT NULL, 'v', {}) END"
-            pair = text(told, key, key, value, value)  # n: engines do not agree where NULL is in the order of structs
+            template = "CASE WHEN {} IS NOT NULL THEN named_struct('k', {}, 'n', {} IS NOT NULL, 'v', {}) END"
+            pair = text(template, key, key, value, value)  # n: engines order NULLs in structs differently
             return Plan((Needed(call.name, None, text(f"{function}({{}})['v']", pair)),))
 
         return Recipe((value, _given(call, key)), plan)
@@ -397,35 +397,35 @@ _CANONICAL: dict[str, Callable[[Context, Written], Recipe]] = {
 
 
 def _is_share(context: Context, call: Written) -> bool:
-    """Whether a percentile of floats is asked for, a single one."""
+    """Whether a call is a single percentile of floats."""
     kind = context.syntax_type(call.arguments[0]) if len(call.arguments) == 2 else None
     return kind is not None and kind.is_float and isinstance(call.arguments[1], exp.Literal)
 
 
 def _share(context: Context, call: Written) -> Recipe:
-    """percentile of floats, by their order: Sail's own is not sure where NaN and infinities belong."""
+    """percentile of floats from the sorted values: Sail's own misplaces NaN and infinities."""
     place = f"CAST(count({{}}) - 1 AS DOUBLE) * CAST({context.template(call.arguments[1]).sql} AS DOUBLE)"
     sorted_values = "array_sort(collect_list(CAST({} AS DOUBLE)))"
     low, high = (f"element_at({sorted_values}, CAST({end}({place}) AS INT) + 1)" for end in ("floor", "ceil"))
     part = f"({place} - floor({place}))"
     between = f"(1 - {part}) * {low} + {part} * {high}"
-    told = f"CASE WHEN count({{}}) = 0 THEN NULL WHEN {part} = 0 THEN {low} ELSE {between} END"
+    template = f"CASE WHEN count({{}}) = 0 THEN NULL WHEN {part} = 0 THEN {low} ELSE {between} END"
 
     def plan(made: Columns) -> Plan:
-        return Plan((Needed("percentile", None, text(told, *[made[0]] * told.count("{}"))),))
+        return Plan((Needed("percentile", None, text(template, *[made[0]] * template.count("{}"))),))
 
     return Recipe((_given(call, call.arguments[0]),), plan)
 
 
 def _fit(call: Written) -> Recipe:
-    """regr_r2 from its parts, for Sail takes y for x: NULL if x does not vary, 1 if y does not."""
-    told = (
+    """regr_r2 from its parts, because Sail swaps y and x: NULL if x does not vary, 1 if y does not."""
+    template = (
         "CASE WHEN regr_sxx({0}, {1}) <> 0 THEN CASE WHEN regr_syy({0}, {1}) = 0 THEN CAST(1 AS DOUBLE) ELSE "
         "regr_sxy({0}, {1}) * regr_sxy({0}, {1}) / regr_sxx({0}, {1}) / regr_syy({0}, {1}) END END"
     )
 
     def plan(made: Columns) -> Plan:
-        parts = re.split(r"\{(\d)\}", told)
+        parts = re.split(r"\{(\d)\}", template)
         pieces = [made[int(part)] if index % 2 else part for index, part in enumerate(parts)]
         return Plan((Needed("regr_r2", None, Expression(tuple(pieces), raises=False)),))
 
@@ -436,7 +436,7 @@ def _fit(call: Written) -> Recipe:
 
 
 def _as_written(context: Context, call: Written) -> Recipe:
-    """Any other aggregate: as it is written, over computed columns; constants stay in the text."""
+    """Any other aggregate as it is written, over computed columns; constants stay in the text."""
     slots: list[exp.Expr] = []
     pieces: list[str | int] = [call.name, "(DISTINCT " if call.distinct else "("]
 

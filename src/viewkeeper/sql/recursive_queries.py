@@ -1,8 +1,8 @@
 """WITH RECURSIVE: a query over itself, as rules of a recursive relation.
 
-The branches of its UNION that do not name it are where it starts, the others are its steps. A step is taken apart to a
-rule: the tables it joins become literals; what lies behind a table that does not name the recursion stays one
-expression. UNION makes a set; UNION ALL a bag, in which a row is as often as it can be derived.
+The branches of its UNION that do not read it are its start, the others are its steps. A step becomes a rule: the
+tables it joins become literals, and an input that does not read the recursion stays one expression. UNION makes a set;
+UNION ALL a bag, in which a row occurs as often as it can be derived.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WHAT: dict[type[n.Node], str] = {
 
 @dataclass
 class _Parts:
-    """What a step is made of; `values` says what each of its columns is, over the attributes of the literals."""
+    """The parts of a step as a rule; `values` has its columns as expressions over the literals' attributes."""
 
     literals: list[Literal] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
@@ -46,10 +46,10 @@ class _Parts:
 
 
 class Recursion:
-    """Takes the branches of recursive queries apart."""
+    """Turns the branches of recursive queries into rules."""
 
     def __init__(self, context: Context, markers: Mapping[str, n.Scan], at: exp.Expr | None, *, bag: bool) -> None:
-        """`markers` are the scans that stand for the recursive relations, by their names."""
+        """`markers` are the scans that stand for the recursive relations, by name."""
         self.context = context
         self.markers = markers
         self.names = {marker.relation: name for name, marker in markers.items()}
@@ -58,13 +58,13 @@ class Recursion:
         self.inputs: list[n.Node] = []
         self.rules: list[Rule] = []
 
-    def branch(self, name: str, node: n.Node, told: str) -> None:
-        """Adds the rules of a branch of one relation."""
+    def branch(self, name: str, node: n.Node, label: str) -> None:
+        """Adds the rules of a branch of one relation; `label` is their text for display."""
         while not self.bag and isinstance(node, n.Distinct):
             node = node.input
         if isinstance(node, n.Union) and self._inside(node):
             for part in node.inputs:
-                self.branch(name, part, told)
+                self.branch(name, part, label)
             return
         parts = self._apart(node)
         own = [literal for literal in parts.literals if literal.is_recursive]
@@ -80,7 +80,7 @@ class Recursion:
             tuple(parts.equalities),
             tuple(parts.conditions),
             tuple(parts.computed),
-            told,
+            label,
         )
         self.rules.append(self._narrow(rule))
 
@@ -91,7 +91,7 @@ class Recursion:
         return n.Fixpoint(inputs, predicates, rules, shown, tuple(attributes), self.bag)
 
     def _once_each(self) -> tuple[tuple[n.Node, ...], tuple[Rule, ...]]:
-        """The expressions outside, those that are equal only once, and the rules over them."""
+        """The expressions outside the recursion, equal ones only once, and the rules over them."""
         kept: list[n.Node] = []
         prints: dict[str, int] = {}
         places: dict[int, int] = {}
@@ -107,7 +107,7 @@ class Recursion:
         return tuple(kept), tuple(rules)
 
     def _narrow(self, rule: Rule) -> Rule:
-        """The rule with literals outside of the recursion that only have the columns it needs."""
+        """The rule with literals outside the recursion reduced to the columns it needs."""
         values = (*rule.columns, *rule.conditions, *(value for _, value in rule.computed))
         used = {a for value in values for a in value.attributes}
         used |= {a for e in rule.equalities for a in (e.left, e.right)}
@@ -154,7 +154,7 @@ class Recursion:
         return _Parts([Literal(len(self.inputs) - 1, node.outputs)], values={a: column(a) for a in node.outputs})
 
     def _recursive(self, scan: n.Scan) -> _Parts:
-        """A literal with all columns of its relation, also those that nothing uses."""
+        """A literal with all columns of its relation, even unused ones."""
         name = self.names[scan.relation]
         there = dict(zip(scan.stored_names, scan.outputs, strict=True))
         numbers = self.context.numbers

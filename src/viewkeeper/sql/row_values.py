@@ -1,7 +1,7 @@
 """Row values: (a, b) = (1, 2), (a, b) IN ((1, 2), (3, 4)) and their kind as conditions about their parts.
 
-Equality of rows is the AND of the equalities of their parts, so that a part that is NULL leaves it open unless another
-part differs, as standard SQL has it. Engines compare structs instead, each in its own way.
+Equality of rows is the AND of the equalities of their parts: a part that is NULL makes it NULL unless another part
+differs, as in standard SQL. Engines compare structs instead, and differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def has_row_values(tree: exp.Expr) -> bool:
 
 
 def without_row_values(context: Context, tree: exp.Expr) -> exp.Expr:
-    """A query in which comparisons of row values are conditions about their parts. The tree is used up."""
+    """A query in which comparisons of row values are conditions about their parts. Changes the tree."""
     if has_row_values(tree):
         for part in reversed(list(tree.walk())):
             made = _expanded(context, part)
@@ -63,7 +63,7 @@ def _compared(node: exp.Expr, left: Sequence[exp.Expr], right: Sequence[exp.Expr
         return exp.Not(this=exp.Paren(this=_all(same, left, right)))
     strict = _ORDERS[type(node)]
     tests: list[exp.Expr] = []
-    for index in range(len(left)):  # equal so far, and this part decides
+    for index in range(len(left)):  # all parts before are equal, and this one decides
         kind = type(node) if index == len(left) - 1 else strict
         last: exp.Expr = kind(this=left[index].copy(), expression=right[index].copy())
         before = _all(exp.EQ, left[:index], right[:index]) if index else None

@@ -9,7 +9,7 @@ from typing import Any
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import Name, Place, SqlError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.table_statements import parse_column_type
 from viewkeeper.sql.tokens import Cursor
 
@@ -46,11 +46,11 @@ class CreateRule:
     nervous: bool
     coupling: str
     priority: int
-    source: Name | Cut
+    source: Name | SourceText
     events: tuple[str, ...]
-    condition: Cut | None
+    condition: SourceText | None
     each_row: bool
-    action: Cut | Webhook | PythonAction
+    action: SourceText | Webhook | PythonAction
     or_replace: bool
     text: str
 
@@ -76,7 +76,7 @@ class Activate:
     """ACTIVATE | DEACTIVATE RULE name (values)."""
 
     name: Name
-    values: Cut
+    values: SourceText
     active: bool
 
 
@@ -102,8 +102,8 @@ class CreateAssertion:
 
     name: Name
     violation: str
-    condition: Cut
-    query: Cut | None
+    condition: SourceText
+    query: SourceText | None
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def read_create_rule(cursor: Cursor, or_replace: bool) -> CreateRule:
     if not cursor.accept("DO"):
         raise cursor.error("expected DO and an action here", hint="DO INSERT INTO t SELECT * FROM inserted")
     text = cursor.statement.sql
-    action: Cut | Webhook | PythonAction
+    action: SourceText | Webhook | PythonAction
     if cursor.accept("WEBHOOK"):
         action, text = _webhook(cursor)
     elif cursor.word() == "PYTHON":
@@ -210,13 +210,13 @@ def _option(cursor: Cursor, said: dict[str, Any]) -> None:
         cursor.index += 1
 
 
-def _source(cursor: Cursor) -> Name | Cut:
+def _source(cursor: Cursor) -> Name | SourceText:
     if cursor.word() == "(":
         return _in_brackets(cursor)
     return cursor.name("a table, a view, or a query in brackets")
 
 
-def _in_brackets(cursor: Cursor) -> Cut:
+def _in_brackets(cursor: Cursor) -> SourceText:
     """What stands between brackets, without them."""
     cursor.expect("(")
     start, stop = cursor.skip_to(())
@@ -240,13 +240,13 @@ def _events(cursor: Cursor) -> tuple[str, ...]:
             return tuple(found)
 
 
-def _condition(cursor: Cursor) -> Cut:
+def _condition(cursor: Cursor) -> SourceText:
     if cursor.word() != "(":
         raise cursor.error("expected a condition in brackets here", hint="IF (EXISTS (SELECT * FROM inserted))")
     return _in_brackets(cursor)
 
 
-def _statements(cursor: Cursor) -> Cut:
+def _statements(cursor: Cursor) -> SourceText:
     if not cursor.accept("BEGIN"):
         return cursor.rest("a statement")
     start, stop = cursor.index, len(cursor.tokens) - 1

@@ -1,4 +1,4 @@
-"""Which calls mean on Sail what they mean on Apache Spark: the generated table `sail_agreement.txt`.
+"""Which calls give the same results on Sail as on Apache Spark: the generated table `sail_agreement.txt`.
 
 The table has one line for each function and types of arguments that were compared, over values that engines are known
 to disagree about. `tests/sql/function_agreement.py` makes it, with the rewrites of `sail_rewrites.py` in place.
@@ -14,22 +14,22 @@ from importlib.resources import files
 from viewkeeper.algebra.types import INTEGERS, Type
 
 AGREES, NEARLY, DIFFERS, FAILS, MISSING = "agrees", "nearly", "differs", "fails", "missing"
-"""Equal; equal but for the last digits of floats; another value or type, or none where Apache Spark raises; raises for
-some value where Apache Spark does not; not there at all."""
+"""Equal; equal except for the last digits of floats; another value or type, or no error where Apache Spark raises; an
+error for some value where Apache Spark has none; not available."""
 
 NARROW = 28
-"""Sums of decimals up to so many digits have room for ten more."""
+"""Decimals of at most this many digits are narrow: their sums have room for ten more digits."""
 
 CONSTANT = "constant"
 INTEGER = "integer"
 
 Argument = Type | str
-"""The type of an argument; `=text` for one that is written as a constant; `#word` for what else a call says."""
+"""The class of an argument: its type, `=text` for a constant, or `#word` for another part of a call."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One line of the table: a call of a kind (scalar, aggregate, window, generator) with arguments of some classes."""
+    """One line of the table: a call of a kind (scalar, aggregate, window, generator) and its arguments' classes."""
 
     kind: str
     name: str
@@ -39,7 +39,7 @@ class Compared:
 
     @property
     def is_constant(self) -> bool:
-        """Whether a call has constants only: then it says nothing about others."""
+        """Whether all arguments are constants: then the line says nothing about other calls."""
         return all(part.startswith("=") for part in self.arguments)
 
     @property
@@ -49,7 +49,7 @@ class Compared:
 
 
 def class_of(kind: Type) -> str:
-    """How the table names a type: without the insides of maps and structs, decimals as narrow or wide."""
+    """The class of a type in the table: without the parts of maps and structs, decimals as narrow or wide."""
     if kind.name == "array" and kind.element is not None:
         return f"array<{class_of(kind.element)}>"
     return "wide decimal" if kind.name == "decimal" and kind.precision > NARROW else kind.name
@@ -68,12 +68,12 @@ def table() -> dict[tuple[str, str], tuple[Compared, ...]]:
 
 
 def is_mixed(kind: str, name: str) -> bool:
-    """Whether some calls of a function are refused: only then the types of its arguments matter."""
+    """Whether some calls of a function are refused, so that the types of its arguments matter."""
     return any(line.is_refused for line in table().get((kind, name), ()))
 
 
 def refused(kind: str, name: str, arguments: Sequence[Argument]) -> Compared | None:
-    """The line for which a call is refused; None if it agrees, or if nothing is known against it."""
+    """The line because of which a call is refused; None if it agrees or was not compared."""
     lines = table().get((kind, name), ())
     alike = [line for line in lines if len(line.arguments) == len(arguments)]
     exact = [line for line in alike if all(map(_is_exactly, line.arguments, arguments))]
@@ -85,12 +85,12 @@ def refused(kind: str, name: str, arguments: Sequence[Argument]) -> Compared | N
 
 
 def _is_among(wanted: Sequence[str], given: Sequence[Argument]) -> bool:
-    """Whether every class that a line names is that of some argument."""
+    """Whether every class of a line is that of some argument."""
     return all(any(_may_be(part, argument) for argument in given) for part in wanted if not part.startswith("="))
 
 
 def _is_exactly(wanted: str, given: Argument) -> bool:
-    """Whether an argument is what a line names."""
+    """Whether an argument is of the class in a line."""
     if isinstance(given, str):
         return wanted == given or (wanted == CONSTANT and given.startswith("="))
     shown = class_of(given)
@@ -98,7 +98,7 @@ def _is_exactly(wanted: str, given: Argument) -> bool:
 
 
 def _may_be(wanted: str, given: Argument) -> bool:
-    """The same, a constant standing for any other: one that was not compared is as bad as the worst that was."""
+    """The same, where any constant matches any other: one that was not compared counts as the worst that was."""
     if isinstance(given, str) and given.startswith("="):
         return wanted == CONSTANT or wanted.startswith("=")
     return _is_exactly(wanted, given)

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _FIELDS = ("extract", "date_part", "datepart")
 UNITS = frozenset({*_FIELDS, "date_trunc", "trunc"})
-"""Functions of a unit of time, in capitals or not."""
+"""Functions that take a unit of time, whose case does not matter."""
 _SPARK = 'use Apache Spark: vk.connect(..., engine="spark")'
 
 
 class Translating(Protocol):
-    """The context of a translation: what types syntax and refuses it."""
+    """What this module needs of a translation's context."""
 
     @property
     def refuses(self) -> bool:
-        """Whether what differs is refused."""
+        """Whether calls that differ are refused."""
 
     def syntax_type(self, node: exp.Expr) -> Type | None:
         """The type of a piece of bound syntax; None if it has none that a column can have."""
@@ -53,7 +53,7 @@ def check(
     tags: Sequence[str] = (),
     variables: Container[str] = (),
 ) -> None:
-    """Refuses a call that means something else on Sail, or that Sail does not have."""
+    """Refuses a call that gives other results on Sail, or that Sail does not have."""
     if not context.refuses:
         return
     given: list[Argument] = []
@@ -82,7 +82,7 @@ def _shown(argument: str) -> str:
 
 
 def check_aggregate(context: Translating, call: Written, at: exp.Expr, frame: str | None = None) -> None:
-    """Refuses an aggregate or window function that means something else on Sail; `frame` is that of a window."""
+    """Refuses an aggregate or window function that gives other results on Sail; `frame` is that of a window."""
     kind = "aggregate" if frame is None else "window"
     if not context.refuses or not is_mixed(kind, call.name):
         return

@@ -1,6 +1,6 @@
 """Which of Apache Spark's functions Sail does not have; `sail_agreement.py` knows those that differ for some types.
 
-`tests/sql/test_function_examples.py` keeps this true.
+`tests/sql/test_function_examples.py` checks this.
 """
 
 from __future__ import annotations

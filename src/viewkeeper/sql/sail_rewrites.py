@@ -1,8 +1,8 @@
-"""Calls as Sail must be told them, so that they mean what they mean to Apache Spark.
+"""Calls rewritten for Sail so that they give Apache Spark's results.
 
 A rewrite is chosen by the name of the function and the types of its arguments; `{0}` stands for the first of them.
-Names that begin with vk_ are the Python functions of `engine/functions_on_sail.py`. What is not mended here and
-differs is in `sail_agreement.txt`, and refused.
+Names that begin with vk_ are the Python functions of `engine/functions_on_sail.py`. Calls that still differ are
+in `sail_agreement.txt`, and refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from viewkeeper.sql.aggregate_calls import Written
 
 Kinds = Sequence[Type | None]
-"""The types of arguments; None where there is none, as of a lambda or an interval."""
+"""The types of arguments; None for one without a column type, such as a lambda or an interval."""
 
 Rewrite = Callable[[Sequence[exp.Expr], Kinds], str | None]
 """The template for a call with these arguments; None to leave it as it is."""
@@ -67,7 +67,7 @@ def _rounding(function: str) -> Rewrite:
 
 
 def _rounded_type(kind: Type, digits: int | None) -> Type | None:
-    """The type of a decimal that is rounded to so many digits after the point."""
+    """The type of a decimal rounded to this many digits after the point."""
     if digits is None:
         return None
     whole = kind.precision - kind.scale + 1
@@ -89,8 +89,8 @@ def _logarithm(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
 
 
 def _to_digits(function: str) -> Rewrite:
-    """floor and ceil of floats to a number of digits: Apache Spark makes decimals of them first. Of a decimal without
-    a fraction they are that decimal, in its type."""
+    """floor and ceil of floats to a number of digits: Apache Spark converts to decimals first. A decimal without a
+    fraction stays as it is, with its type."""
 
     def rewrite(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
         if len(kinds) == 1 and kinds[0] is not None and kinds[0].name == "decimal" and kinds[0].scale == 0:
@@ -104,7 +104,7 @@ def _to_digits(function: str) -> Rewrite:
 
 
 def _tried(sign: str) -> Rewrite:
-    """try_add and its kind of integers: NULL where the result does not fit."""
+    """try_add and similar functions of integers: NULL where the result does not fit."""
 
     def rewrite(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
         names = [_name(kinds, place) for place in (0, 1)]
@@ -121,7 +121,7 @@ def _tried(sign: str) -> Rewrite:
 
 
 def _end(function: str) -> Rewrite:
-    """left and right: of a length below 1 the empty string."""
+    """left and right: the empty string for a length below 1."""
 
     def rewrite(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
         if _name(kinds) not in ("string", *_TEXT_OF):
@@ -147,18 +147,18 @@ _TEXT_OF = {
     "timestamp": "CAST({} AS STRING)",
     "timestamp_ntz": "CAST({} AS STRING)",
 }
-"""How a value is made a string where a function takes strings."""
+"""The conversion of a value to a string for functions of strings."""
 
 
 def _of_texts(name: str, most: int | None = None) -> Rewrite:
-    """A function of strings that is given numbers or times."""
+    """A function of strings that is called with numbers or times."""
 
     def rewrite(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
         last = len(kinds) if most is None else most
-        told = [_TEXT_OF.get(_name(kinds, place), "{}") if place < last else "{}" for place in range(len(kinds))]
-        if all(part == "{}" for part in told):
+        parts = [_TEXT_OF.get(_name(kinds, place), "{}") if place < last else "{}" for place in range(len(kinds))]
+        if all(part == "{}" for part in parts):
             return None
-        return f"{name}({', '.join(part.format(f'{{{place}}}') for place, part in enumerate(told))})"
+        return f"{name}({', '.join(part.format(f'{{{place}}}') for place, part in enumerate(parts))})"
 
     return rewrite
 
@@ -215,7 +215,7 @@ _STARTS = {
 
 
 def _start_of(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
-    """trunc of a DATE, also of one that nanoseconds cannot count."""
+    """trunc of a DATE, also outside the range of nanosecond timestamps."""
     unit = arguments[1].name.lower() if len(arguments) > 1 and isinstance(arguments[1], exp.Literal) else ""
     return _STARTS.get(unit) if _name(kinds) == "date" else None
 
@@ -236,7 +236,7 @@ def _cast(arguments: Sequence[exp.Expr], kinds: Kinds) -> str | None:
     name = _name(kinds)
     if to == "string" and name in ("float", "double"):
         return f"vk_{name}_text({{0}})"
-    if to.startswith("decimal") and name in ("float", "double"):  # by its shortest digits, as Java makes decimals
+    if to.startswith("decimal") and name in ("float", "double"):  # by its shortest digits, as Java converts to decimals
         return f"CAST(vk_digits(CAST({{0}} AS DOUBLE)) AS {to})"
     return None
 
@@ -283,7 +283,7 @@ REWRITES: dict[str, Rewrite] = {
 
 
 def rewritten(name: str, arguments: Sequence[exp.Expr], kinds: Kinds) -> exp.Expr | None:
-    """What stands for a call on Sail; None if it can stay as it is."""
+    """The rewritten call for Sail; None if it can stay as it is."""
     rewrite = REWRITES.get(name)
     template = rewrite(arguments, kinds) if rewrite is not None else None
     return None if template is None else exp.Paren(this=filled(template, arguments))
@@ -293,7 +293,7 @@ def rewritten(name: str, arguments: Sequence[exp.Expr], kinds: Kinds) -> exp.Exp
 
 
 def mended_aggregate(call: Written) -> Written:
-    """An aggregate as Sail must be told it."""
+    """An aggregate rewritten for Sail."""
     if call.name == "median" and not call.distinct and len(call.arguments) == 1:
         return replace(call, name="percentile", arguments=(*call.arguments, exp.Literal.number("0.5")))
     if call.name == "percentile_cont" and len(call.arguments) == 1 and len(call.order) == 1:
@@ -305,14 +305,14 @@ def mended_aggregate(call: Written) -> Written:
 
 
 def _rest(part: exp.Expr) -> exp.Expr:
-    """One less a share, as a number if it is written as one."""
+    """One minus a share, as a literal if the share is one."""
     if isinstance(part, exp.Literal) and not part.is_string:
         return exp.Literal.number(f"{1 - decimal.Decimal(part.name):f}")
     return exp.Sub(this=exp.Literal.number(1), expression=exp.Paren(this=part))
 
 
 def filled(template: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
-    """A template with syntax in its places."""
+    """A template with syntax in place of its parameters."""
 
     def put(node: exp.Expr) -> exp.Expr:
         found = re.fullmatch(r"_given(\d+)", node.name) if isinstance(node, exp.Column) else None

@@ -1,4 +1,4 @@
-"""Names: which column a name in a query stands for."""
+"""Name resolution: which column a name in a query means."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Visible:
 
 @dataclass
 class Scope:
-    """The columns of a FROM clause, the queries named by WITH, and the query around it."""
+    """The columns of a FROM clause, the queries named by WITH, and the scope of the outer query."""
 
     columns: list[Visible] = field(default_factory=list)
     parent: Scope | None = None
@@ -49,7 +49,7 @@ class Scope:
         return Scope(parent=self)
 
     def outwards(self) -> Iterator[Scope]:
-        """This scope and those around it."""
+        """This scope and the outer ones, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
@@ -63,7 +63,7 @@ class Scope:
         return None
 
     def repointed(self, renamed: dict[Attribute, Attribute]) -> None:
-        """Points the columns at other attributes (those of an outer join's missing side, for instance)."""
+        """Replaces the attributes of the columns (by the nullable ones of an outer join, for instance)."""
         self.columns = [replace(c, attribute=renamed.get(c.attribute, c.attribute)) for c in self.columns]
 
     def star(self, qualifier: str | None = None) -> list[Visible]:
@@ -88,7 +88,7 @@ def name_parts(node: exp.Column) -> list[str]:
 
 
 def unknown(context: Context, scope: Scope, node: exp.Column, more: Sequence[str] = ()) -> NotFound:
-    """There is no such column: with the nearest name there is."""
+    """Refuses an unknown column, with the nearest known name as a hint."""
     parts = name_parts(node)
     names = [c.name for s in scope.outwards() for c in s.columns] + list(more)
     tables = {c.qualifier.lower() for s in scope.outwards() for c in s.columns if c.qualifier}

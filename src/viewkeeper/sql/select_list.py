@@ -1,4 +1,4 @@
-"""The selected columns: `*` written out, names, and aliases that later columns may use."""
+"""The SELECT list: `*` expanded, names, and aliases that later columns may use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewkeeper.sql.scopes import Scope, Visible, name_parts, unknown
 
 @dataclass(frozen=True)
 class Item:
-    """A selected column: its name, its bound syntax, and where it stands. `names` are those of a table function."""
+    """A selected column: its name, bound syntax and position. `names` are the columns of a table function."""
 
     name: str
     bound: exp.Expr
@@ -34,7 +34,7 @@ class Selecting:
         self.aliases: dict[str, exp.Expr] = {}
 
     def items(self, tree: exp.Select, expected: Sequence[Type | None]) -> list[Item]:
-        """The selected columns; a bare NULL gets the type that is expected of its column."""
+        """The selected columns; a bare NULL gets the expected type of its column."""
         found: list[Item] = []
         for node in tree.expressions:
             for item in self._read(node):

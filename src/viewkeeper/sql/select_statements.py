@@ -1,6 +1,6 @@
-"""SELECT statements as algebra: what a view may do, and also an order of the result, repeated names and the clock.
+"""SELECT statements as algebra: all that a view may use, and also ORDER BY of the result, repeated names and the clock.
 
-A plain query (`is_plain`) is not worth a translation: all engines agree on it, so it goes to them as it is written.
+A plain query (`is_plain`) needs no translation: all engines agree on it, so its text is sent as written.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ PLAIN = "one table or none, with nothing but columns, WHERE, ORDER BY and LIMIT"
 _PLAIN_PARTS = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "hint"})
 _PLAIN_SOURCE = frozenset({"this", "db", "alias"})
 _UNQUOTED = frozenset({"all", "distinct"})
-"""Names that not every engine takes for names unless they are quoted."""
-_EVERYTHING = (1 << 63) - 1  # a LIMIT that stands for none, so that ORDER BY is kept in the algebra
+"""Words that some engines read as names only when quoted."""
+_EVERYTHING = (1 << 63) - 1  # a LIMIT without effect, so that ORDER BY becomes a node of the algebra
 _NAMED_ALIKE = frozenset({"avg", "count", "max", "min", "sum"})
 _ONE_VALUE = frozenset(
     {
@@ -46,12 +46,12 @@ _ONE_VALUE = frozenset(
         *("current_user", "session_user", "user", "version"),
     }
 )
-"""Functions of the clock and the session, which without arguments give one value for a whole query."""
+"""Functions of the clock and the session, which without arguments have one value for a whole query."""
 
 
 @dataclass(frozen=True)
 class Selected:
-    """A query as algebra. `guessed`: whether an engine may call a column of the result something else."""
+    """A query as algebra. `guessed`: whether an engine may name a column of the result otherwise."""
 
     query: Query
     guessed: bool
@@ -78,7 +78,7 @@ def is_plain(query: QueryText) -> bool:
 
 
 def says_the_same(tree: exp.Expr, *, coerces: bool) -> bool:
-    """Whether every engine takes the operators of a query alike. `coerces`: whether this one is Apache Spark."""
+    """Whether every engine evaluates the operators of a query alike. `coerces`: whether this one is Apache Spark."""
     return not has_row_values(tree) and (coerces or not has_operators(tree))
 
 
@@ -88,7 +88,7 @@ def has_subquery(tree: exp.Expr) -> bool:
 
 
 def _is_more(part: exp.Expr) -> bool:
-    """Whether a part of a query is more than a plain one has, or not written as every engine takes it."""
+    """Whether a part of a query makes it more than plain, or is spelled in a way that not every engine accepts."""
     if isinstance(part, exp.Star):
         return any(part.args.values())
     if isinstance(part, exp.Identifier):
@@ -107,7 +107,7 @@ def _uses_own_names(tree: exp.Select) -> bool:
 
 
 def select(query_text: QueryText, catalog: Catalog, typer: Typer) -> Selected:
-    """The algebra of a SELECT; NotMaintainable names what only an engine can do."""
+    """The algebra of a SELECT, or NotMaintainable, which names what only an engine can do."""
     context = _Context(query_text.text, query_text.whole, typer)
     tree = query_text.tree.copy()
     guesses = set(_guesses(tree, context))
@@ -124,7 +124,7 @@ def select(query_text: QueryText, catalog: Catalog, typer: Typer) -> Selected:
 
 
 class _Context(Context):
-    """A translation of a query that no view is made of."""
+    """The translation of a query outside a view."""
 
     repeatable: ClassVar[bool] = False
     refuses: ClassVar[bool] = False
@@ -139,7 +139,7 @@ class _Context(Context):
 
 
 def _unbracketed(tree: exp.Expr) -> exp.Expr:
-    """A query without the brackets around it; a LIMIT after them counts in the order inside."""
+    """A query without the parentheses around it; a LIMIT after them takes rows in the order inside."""
     while isinstance(tree, exp.Subquery):
         inside = tree.this
         own = {name: tree.args[name] for name in ("limit", "offset") if tree.args.get(name)}
@@ -154,7 +154,7 @@ def _unbracketed(tree: exp.Expr) -> exp.Expr:
 
 
 def _is_source(tree: exp.Expr) -> bool:
-    """Whether a query stands in FROM or WITH, where an engine hands on its order."""
+    """Whether a query is in FROM or WITH, where an engine passes its order on."""
     above = tree.parent
     while isinstance(above, exp.Subquery):
         above = above.parent
@@ -162,7 +162,7 @@ def _is_source(tree: exp.Expr) -> bool:
 
 
 def _with_order(tree: exp.Expr) -> exp.Expr:
-    """A query whose ORDER BY means something also without LIMIT, and takes expressions also after a set operation."""
+    """A query whose ORDER BY has an effect without LIMIT too, and takes expressions after a set operation too."""
     if not tree.args.get("order"):
         return tree
     if not isinstance(tree, exp.Select):
@@ -173,7 +173,7 @@ def _with_order(tree: exp.Expr) -> exp.Expr:
 
 
 def _refuse_order(tree: exp.Expr, context: Context) -> None:
-    """Leaves an ORDER BY of what is computed from DISTINCT rows, or of rows that explode gives, to the engine."""
+    """Leaves ORDER BY to the engine if it computes from DISTINCT rows, or sorts rows of a table function in SELECT."""
     order = tree.args.get("order")
     if order is None:
         return
@@ -188,14 +188,14 @@ def _refuse_order(tree: exp.Expr, context: Context) -> None:
 
 
 def _refuse_use_of_order(tree: exp.Expr, context: Context) -> None:
-    """Leaves aggregates that may go by the order of a subquery to the engine; the algebra goes by the rows alone."""
+    """Leaves aggregates that may depend on the order of a subquery to the engine; the algebra has no such order."""
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() in ORDER_DEPENDENT:
             context.refuse(f"{call.name.lower()} may go by the ORDER BY of a subquery", call)
 
 
 def _wrapped(tree: exp.Expr) -> exp.Expr:
-    """SELECT * FROM the query, which hands its ORDER BY, LIMIT and WITH on to it."""
+    """SELECT * FROM the query, with the query's ORDER BY, LIMIT and WITH moved to it."""
     outer = exp.Select(expressions=[exp.Star()])
     if tree.parent is not None:
         tree.replace(outer)
@@ -216,7 +216,7 @@ def _without_everything(node: Node) -> Node:
 
 
 def _keep_clock(tree: exp.Expr, context: Context, catalog: Catalog) -> None:
-    """Functions of the clock and the session are one value for a whole query: they stand wherever they are moved to."""
+    """Allows functions of the clock and the session, which have one value for a whole query wherever they are moved."""
     for call in list(tree.find_all(exp.Anonymous)):
         name = call.name.lower()
         if not call.expressions and name in _ONE_VALUE:
@@ -250,7 +250,7 @@ def _names(tree: exp.Expr, context: Context, catalog: Catalog) -> Iterator[str]:
 
 
 def _guesses(tree: exp.Expr, context: Context) -> Iterator[str]:
-    """The names of selected columns that engines may name in another way."""
+    """The names of selected columns that engines may name otherwise."""
     for block in tree.find_all(exp.Select):
         for item in resolve_named_windows(context, block).expressions:
             if not _is_named_alike(item):

@@ -1,4 +1,4 @@
-"""SET: what statements of an open database may take, as frozen values."""
+"""SET: the limits of statements on an open database, as frozen values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewkeeper.sql.tokens import Cursor
 
 @dataclass(frozen=True)
 class Set:
-    """SET name = value. `value` is None for DEFAULT; a time limit is in seconds, 0 for none."""
+    """SET name = value. `value` is None for DEFAULT; a time limit is in seconds, 0 for no limit."""
 
     name: str
     value: float | int | None

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from viewkeeper.sql.translation import Translation
 
 _BESIDE = ("alias", "joins", "laterals", "pivots")
-"""What may stand beside an item of FROM; joins and lateral views are read by the brackets around it."""
+"""The clauses that an item of FROM may have; its joins and lateral views are read with the parentheses around it."""
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "LEFT SEMI", "ANTI", "LEFT ANTI")
 _NESTED = "put the join that comes first in brackets: t JOIN (u JOIN v ON ...) ON ..."
 
 
 class Sources:
-    """The FROM clause of one query: what it reads, and the names it makes visible in the scope."""
+    """The FROM clause of one query: its inputs, and the columns it adds to the scope."""
 
     def __init__(self, translation: Translation, scope: Scope, binder: Binder) -> None:
         self.translation = translation
@@ -62,7 +62,7 @@ class Sources:
         self._after(item)
 
     def _after(self, item: exp.Expr) -> None:
-        """What the first item inside brackets carries with it: the joins and lateral views that follow it."""
+        """Reads the joins and lateral views that follow the first item inside parentheses."""
         if item.args.get("joins") or item.args.get("laterals"):
             only(self.context, item, *(name for name in item.args if name not in ("order", "limit", "offset")))
         for join in item.args.get("joins") or ():
@@ -70,13 +70,13 @@ class Sources:
         self._lateral_views(item.args.get("laterals") or ())
 
     def node(self) -> Node:
-        """All that has been read so far as one expression; the conditions with subqueries still wait."""
+        """All inputs read so far as one expression; conditions with subqueries are still pending."""
         node = inner_join(self.context, self.inputs, self.conditions)
         self.inputs, self.conditions = [node], []
         return node
 
     def filtered(self, where: exp.Expr | None) -> Node:
-        """All that is read, with the conditions of WHERE and those that waited."""
+        """All inputs, filtered by the conditions of WHERE and the pending ones."""
         waiting = self.waiting
         if where is not None:
             bound = [self.binder.bind(c) for c in conjuncts(where)]
@@ -88,7 +88,7 @@ class Sources:
     # items -----------------------------------------------------------------------------------------
 
     def _item(self, item: exp.Expr) -> tuple[Node, list[Visible]]:
-        """One source: its expression and its columns. What follows it inside brackets is not read here."""
+        """One item: its expression and its columns. What follows it inside parentheses is not read here."""
         self._refuse_parts(item)
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Values):  # (VALUES ...) AS v JOIN ...
             only(self.context, item, "this", *_BESIDE)
@@ -121,7 +121,7 @@ class Sources:
         return query.node, list(zip(query.names, query.node.outputs, strict=True))
 
     def _around(self) -> Scope:
-        """The scope of a derived table: it sees WITH and the queries around, but not its neighbours."""
+        """The scope of a derived table: it sees WITH and the outer queries, but not its neighbors."""
         return Scope(parent=Scope(columns=[], parent=self.scope.parent, named=self.scope.named))
 
     def _refuse_parts(self, item: exp.Expr) -> None:
@@ -155,7 +155,7 @@ class Sources:
         return [Visible(name, qualifier, a) for name, (_, a) in zip(shown, names, strict=True)]
 
     def _bracketed(self, item: exp.Expr) -> tuple[Node, list[Visible]]:
-        """What stands in the brackets of (a JOIN b ON ...)."""
+        """The item inside the parentheses of (a JOIN b ON ...)."""
         inside = Sources(self.translation, Scope(parent=self.scope.parent, named=self.scope.named), self.binder)
         inside.binder = Binder(self.context, inside.scope, self.binder.translate)
         inside.placing = Placing(self.context, inside.binder)
@@ -189,7 +189,7 @@ class Sources:
         self._lateral_views(join.this.args.get("laterals") or ())
 
     def _check_join(self, join: exp.Join, side: str, kind: str) -> None:
-        """Refuses the joins that Spark has not."""
+        """Refuses joins that Spark does not have."""
         only(self.context, join, "this", "side", "kind", "method", "on", "using")
         only(self.context, join.this, *(name for name in join.this.args if name != "joins"), hint=_NESTED)
         if join.method and join.method.upper() != "NATURAL":
@@ -216,7 +216,7 @@ class Sources:
         return bound
 
     def _merged_names(self, join: exp.Join, left: list[Visible], right: list[Visible]) -> list[tuple[Visible, Visible]]:
-        """The pairs of columns that USING or NATURAL ties."""
+        """The pairs of columns that USING or NATURAL compares."""
         if join.method.upper() == "NATURAL":
             names = [c.name for c in left if not c.hidden and any(not r.hidden and r.is_named(c.name) for r in right)]
             wanted: list[tuple[str, exp.Expr]] = [(name, join.this) for name in dict.fromkeys(names)]
@@ -246,8 +246,8 @@ class Sources:
         side: str,
     ) -> None:
         """The columns after a join: those of USING first, once."""
-        gone = {c for pair in merged for c in pair}
-        columns = [replace(c, hidden=c.hidden or c in gone) for c in (*left, *right)]
+        paired = {c for pair in merged for c in pair}
+        columns = [replace(c, hidden=c.hidden or c in paired) for c in (*left, *right)]
         first = [Visible(one.name, None, (other if side == "RIGHT" else one).attribute) for one, other in merged]
         self.scope.columns = [*first, *columns]
         self.scope.repointed(renamed)
@@ -275,7 +275,7 @@ class Sources:
     def _sided(
         self, join: exp.Join, left: Node, right: Node, bound: Sequence[exp.Expr]
     ) -> tuple[Node, Node, list[Expression]]:
-        """Conditions whose subqueries are joined to the side that they are about."""
+        """The sides and conditions of a join, with each subquery joined to the side that its condition is about."""
         conditions: list[Expression] = []
         for condition in bound:
             if not self.placing.has_subquery(condition):
@@ -328,12 +328,12 @@ class Sources:
         equalities: list[Equality] = []
         rest: list[Expression] = []
         for condition in conditions:
-            (left, right), told = computed_sides(self.context, (left, right), condition)
-            found = equality_of(told, set(left.outputs), set(right.outputs))
+            (left, right), rewritten = computed_sides(self.context, (left, right), condition)
+            found = equality_of(rewritten, set(left.outputs), set(right.outputs))
             if found is not None:
                 equalities.append(found)
-            elif told.parts != ("true",):
-                rest.append(plain(told))
+            elif rewritten.parts != ("true",):
+                rest.append(plain(rewritten))
         both = (*left.outputs, *right.outputs)
         padded = tuple((self.context.numbers.like(a, nullable=True), a) for a in both)
         node = Outer(left, right, tuple(dict.fromkeys(equalities)), tuple(rest), padded, full=True)
@@ -377,7 +377,7 @@ class Sources:
 
 
 def _has_condition(join: exp.Join) -> bool:
-    """Whether ON says more than TRUE, which sqlglot adds where there is none."""
+    """Whether there is an ON; sqlglot adds ON TRUE where there is none."""
     on = join.args.get("on")
     return on is not None and not (isinstance(on, exp.Boolean) and on.this)
 

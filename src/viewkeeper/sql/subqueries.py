@@ -24,10 +24,10 @@ BOOLEAN = Type("boolean")
 
 @dataclass(frozen=True)
 class Subquery:
-    """A subquery that waits to be joined. Its rows may depend on attributes of the queries around it.
+    """A subquery that is not yet joined. Its rows may depend on attributes of the outer queries.
 
-    `exists`: is there a row. `any`: is there a row for which the operands compare so with its columns (IN is `=`;
-    ALL is the negation of ANY with the opposite comparison). `scalar`: the value of its only row.
+    `exists`: whether there is a row. `any`: whether the comparison of the operands with its columns holds for a row (IN
+    is `=`; ALL is the negation of ANY with the opposite comparison). `scalar`: the value of its only row.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Subquery:
 
 
 def comparison(operator: str, operands: Sequence[Expression], columns: Sequence[Attribute]) -> list[Expression]:
-    """The conditions under which operands compare so with columns."""
+    """The conditions that compare operands with columns, one by one."""
     pairs = list(zip(operands, columns, strict=True))
     if operator == "=":
         return [equation(one, column(other)) for one, other in pairs]
@@ -62,9 +62,9 @@ class Attaching:
     # help ------------------------------------------------------------------------------------------
 
     def peel(self, node: Node, outer: set[Attribute], *, copies: bool, columns: bool) -> tuple[Node, list[Expression]]:
-        """Takes the filters on top that depend on the outer attributes off, as conditions of the join to come.
+        """A subquery without its top filters on outer attributes, and those filters as conditions for the join.
 
-        Where it does not matter how often a row is there (`copies`), or what is in it (`columns`), more can go.
+        Where copies of a row do not matter (`copies`), or its columns do not (`columns`), more can be removed.
         """
         if not free(node) & outer:
             return node, []
@@ -90,7 +90,7 @@ class Attaching:
     # conditions ------------------------------------------------------------------------------------
 
     def exists(self, outer: Node, sub: Node, conditions: Sequence[Expression], *, negated: bool) -> Node:
-        """The outer rows that have a partner in the subquery, or, negated, those that have none."""
+        """Semi join: the outer rows with a match in the subquery. Negated, an anti join: those without one."""
         node, peeled = self.peel(sub, set(outer.outputs), copies=False, columns=bool(conditions))
         pushed = self._pushed(node, outer)
         every = [*pushed.ties(), *peeled, *conditions]
@@ -127,7 +127,7 @@ class Attaching:
         return n.Project(kept, passed_on(before))
 
     def _flags(self, outer: Node, sub: Subquery) -> tuple[Node, list[Attribute]]:
-        """Per outer row: a value that is NULL if the subquery has no rows, and one above 0 if some of them are NULL."""
+        """Per outer row: a value that is NULL if the subquery is empty, and one above 0 if it has a NULL."""
         numbers = self.context.numbers
         copy, renamed = copied(sub.node, numbers)
         target = renamed.get(sub.outputs[0], sub.outputs[0])
@@ -146,7 +146,7 @@ class Attaching:
         )
         flags = [call.output for call in calls]
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
-        if not groups:  # how many there are would change with every row, and with it all outer rows
+        if not groups:  # a flag, because a count would change with every row, and all outer rows with it
             whole = n.Aggregate(below, (), calls, whole=True)
             some = filtered(whole, [text("{} > 0", flags[0])])
             values = (text("1"), text("CASE WHEN {} > 0 THEN 1 ELSE 0 END", flags[1]))
@@ -160,7 +160,7 @@ class Attaching:
     # values ----------------------------------------------------------------------------------------
 
     def marker(self, outer: Node, sub: Node, conditions: Sequence[Expression]) -> tuple[Node, Attribute]:
-        """A column that is TRUE for the outer rows that have a partner in the subquery, and NULL for the others."""
+        """A column that is TRUE for the outer rows with a match in the subquery, and NULL for the others."""
         node, peeled = self.peel(sub, set(outer.outputs), copies=False, columns=bool(conditions))
         every = [*peeled, *conditions]
         if not free(node) & set(outer.outputs):
@@ -184,7 +184,7 @@ class Attaching:
         return joined, outside[mark]
 
     def _marked_by_domain(self, outer: Node, sub: Node, conditions: Sequence[Expression]) -> tuple[Node, Attribute]:
-        """The general way: the distinct outer values for which there is a partner, joined back to the outer rows."""
+        """The general case of `marker`: the distinct outer values that have a match, joined back to the outer rows."""
         named = {a for c in conditions for a in c.attributes} | free(sub)
         need = sorted(named & set(outer.outputs), key=lambda a: a.number)
         copy, renamed = copied(outer, self.context.numbers)
@@ -204,7 +204,7 @@ class Attaching:
         return node, text("{} IS NOT NULL", mark)
 
     def any_value(self, outer: Node, sub: Subquery, operands: Sequence[Expression]) -> tuple[Node, Expression]:
-        """IN or ANY as a value: TRUE, FALSE, or NULL where a NULL leaves it open."""
+        """IN or ANY as a value: TRUE, FALSE, or NULL where NULLs make it unknown."""
         conditions = comparison(sub.operator, operands, sub.outputs)
         node, found = self.marker(outer, sub.node, conditions)
         nullable = any(_is_nullable(e) for e in operands) or any(a.nullable for a in sub.outputs)
@@ -226,7 +226,7 @@ class Attaching:
         return node, text("CASE WHEN {} THEN true WHEN {} THEN NULL ELSE false END", found, open_)
 
     def scalar(self, outer: Node, sub: Subquery, *, needed: bool = False) -> tuple[Node, Expression]:
-        """The value of the only row of a subquery; NULL for none. `needed`: outer rows for which it is NULL can go."""
+        """The value of the only row of a subquery; NULL without one. `needed`: outer rows with NULL may be dropped."""
         target = sub.outputs[0]
         values: list[n.Project] = []
         base = sub.node
@@ -249,7 +249,7 @@ class Attaching:
     def _valued(
         self, outer: Node, grouped: Node, pushed: Pushed, target: Attribute, *, needed: bool
     ) -> tuple[Node, Expression]:
-        """Outer rows with a value per group; NULL, or no row if that can go, where there is no group."""
+        """Outer rows with the value of their group; without a group, NULL, or no row if it may be dropped."""
         if needed:
             return inner_join(self.context, [outer, grouped], pushed.ties()), column(target)
         joined, outside = left_join(self.context, outer, grouped, pushed.ties())
@@ -258,9 +258,9 @@ class Attaching:
     def _aggregated(
         self, outer: Node, base: n.Aggregate, values: list[n.Project], target: Attribute, *, needed: bool
     ) -> tuple[Node, Expression]:
-        """An aggregate without GROUP BY has one row, also where there is nothing to aggregate (the count bug).
+        """Outer rows with an aggregate without GROUP BY, which has one row even for empty input (the count bug).
 
-        Where its value is NULL then, it can be computed per group; else it is computed after the join.
+        If its value for empty input is NULL, it is computed per group before the join; else after it.
         """
         pushed = self._pushed(base.input, outer)
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
@@ -285,7 +285,7 @@ class Attaching:
         return node, known[target]
 
     def _is_null_for_none(self, values: list[n.Project], target: Attribute) -> bool:
-        """Whether the value is NULL for sure where there is nothing to aggregate: arithmetic of such aggregates."""
+        """Whether the value is certainly NULL for empty input: an aggregate that is, or arithmetic on some."""
         if target in self.context.null_for_none:
             return True
         for project in values:
@@ -301,7 +301,7 @@ class Attaching:
     def lateral(
         self, outer: Node, sub: Node, conditions: Sequence[Expression], *, left: bool
     ) -> tuple[Node, dict[Attribute, Attribute]]:
-        """Each outer row with the rows of a subquery that depends on it; and what became of the subquery's columns."""
+        """Each outer row with the rows of a subquery that depends on it, and the new attributes of its columns."""
         node, peeled = self.peel(sub, set(outer.outputs), copies=True, columns=True)
         pushed = self._pushed(node, outer)
         every = [*pushed.ties(), *peeled, *conditions]
@@ -311,16 +311,16 @@ class Attaching:
 
 
 def single_value(context: Context, target: Attribute) -> n.Call:
-    """An aggregate that gives the value of the only row and raises if there are more."""
+    """An aggregate that returns the value of the only row and raises if there are more."""
     output = context.numbers.attribute(target.name, target.type)
     ddl = target.type.ddl
-    told = text(
+    single = text(
         f"CASE WHEN count(1) > 1 THEN CAST(raise_error('a scalar subquery gave more than one row') AS {ddl}) "
         f"ELSE first({{}}) END",
         target,
         raises=True,
     )
-    return n.Call(output, "single", None, told)
+    return n.Call(output, "single", None, single)
 
 
 _ARITHMETIC = re.compile(
@@ -331,12 +331,12 @@ _ARITHMETIC = re.compile(
 
 
 def _is_arithmetic(words: str) -> bool:
-    """Whether text is made of numbers, + - * /, casts and what guards a divisor: a NULL in it makes all of it NULL."""
+    """Whether text has only numbers, + - * /, casts and guards of divisors: a NULL in it makes all of it NULL."""
     return _ARITHMETIC.fullmatch(words) is not None
 
 
 def substituted(node: Node, mapping: dict[Attribute, Attribute]) -> Node:
-    """An expression that takes other attributes from around it."""
+    """An expression with some of its free attributes replaced."""
     return n.map_attributes(node, lambda a: mapping.get(a, a))
 
 

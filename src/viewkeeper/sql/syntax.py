@@ -1,4 +1,4 @@
-"""Pieces of syntax that a translation writes itself: casts, brackets, literals of a type."""
+"""Pieces of syntax that a translation adds: casts, parentheses, typed literals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SIMPLE = (
 
 
 def grouped(node: exp.Expr) -> exp.Expr:
-    """Syntax that can stand anywhere in an expression."""
+    """Syntax in parentheses where it needs them inside an expression."""
     return node if isinstance(node, _SIMPLE) else exp.Paren(this=node)
 
 
@@ -54,7 +54,7 @@ def named(node: exp.Expr, name: str) -> exp.Alias:
 
 
 def table(name: str, alias: str, at: Name) -> exp.Table:
-    """name AS alias; what is wrong with it has the place of another name, which it stands for."""
+    """name AS alias; errors about it have the position of another name, which it replaces."""
     this = exp.Identifier(this=name, quoted=True)
     this.meta.update(start=at.start, end=at.end - 1)
     return exp.Table(this=this, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
@@ -75,7 +75,7 @@ def joined(kind: type[exp.Expr], tests: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def number(node: exp.Expr) -> str | None:
-    """The text of a number as it is written, with its sign; None for anything else."""
+    """The text of a literal number with its sign; None for anything else."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
@@ -85,7 +85,7 @@ def number(node: exp.Expr) -> str | None:
 
 
 def integer(node: exp.Expr) -> int | None:
-    """The value of an integer as it is written, also with a suffix."""
+    """The value of a literal integer, also with a suffix."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Neg):

@@ -1,4 +1,4 @@
-"""The tables a query names, at their places, so that they can be replaced by what they stand for."""
+"""The tables that a query names, with their positions, so that they can be replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewkeeper.errors import SqlError, place_of
 
 @dataclass(frozen=True)
 class Reference:
-    """A table named in a query: where, and the syntax that names it, which may have an alias."""
+    """A table named in a query: its position, and the syntax that names it, which may have an alias."""
 
     name: str
     start: int
@@ -21,7 +21,7 @@ class Reference:
 
 
 def find_references(tree: exp.Expr) -> list[Reference]:
-    """The tables a query names that are not defined in it (by WITH), in the order of their places."""
+    """The tables that a query names and does not define (by WITH), in the order of the text."""
     found: dict[int, Reference] = {}
     local: set[int] = set()
     for scope in traverse_scope(tree):
@@ -70,7 +70,7 @@ def _within(node: exp.Expr, ancestor: exp.Expr) -> bool:
 
 
 def named_columns(name: str, given: tuple[str, ...] | None, own: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a view's columns: those that are given, or its query's own. No two are the same."""
+    """The names of a view's columns: those given, or else its query's. Refuses duplicates."""
     names = tuple(map(str, given)) if given is not None else own
     if len(names) != len(own):
         raise SqlError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from viewkeeper.algebra.schema import Column, ForeignKey, Key, Schema, make_schema
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import Name, ViewkeeperError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.tokens import Cursor
 
 
@@ -17,7 +17,7 @@ class CreateTable:
 
     name: Name
     schema: Schema | None
-    query: Cut | None
+    query: SourceText | None
     if_not_exists: bool
 
 

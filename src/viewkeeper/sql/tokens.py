@@ -1,4 +1,4 @@
-"""Tokens of SQL text with their places, and a cursor over them. Tokenised by sqlglot, read by us."""
+"""Tokens of SQL text with their positions, made by sqlglot, and a cursor over them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import Name, Place, SqlError
-from viewkeeper.sql.dialect import Cut, parse_expression_tokens, parse_source_tokens
+from viewkeeper.sql.dialect import SourceText, parse_expression_tokens, parse_source_tokens
 
 
 class _Tokenizer(Spark.Tokenizer):
-    """Spark's tokens, also after EXPLAIN and SHOW, the rest of which would else be one string without places."""
+    """Spark's tokens, also after EXPLAIN and SHOW; sqlglot would make the rest of those one string."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text, as the parser of queries and expressions takes them."""
+    """The tokens of a text, as the parser of queries and expressions expects them."""
     try:
         return list(_Tokenizer(dialect=Dialect.get_or_raise("spark")).tokenize(text))
     except SqlglotError as problem:
@@ -41,7 +41,7 @@ _CLOSED = re.compile(r"""[^'"`/-]+|'([^'\\]|\\.)*'|"([^"\\]|\\.)*"|`[^`]*`|--[^\
 
 
 def _unclosed(text: str) -> int:
-    """Where a quote or comment begins that does not end; -1 if there is none."""
+    """The offset of a quote or comment that is not closed; -1 if there is none."""
     start = 0
     while start < len(text):
         found = _CLOSED.match(text, start)
@@ -66,7 +66,7 @@ def _single_words(text: str, token: Token) -> list[Token]:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement within the whole text the user gave: its tokens, one per word, and as the parser takes them."""
+    """One statement of the user's text: its tokens, one per word, and those that the parser expects."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -84,7 +84,7 @@ class Statement:
 
     @cached_property
     def alone(self) -> str:
-        """The whole text with everything but this statement blank: places in it are places in the text."""
+        """The whole text with all but this statement blank, so that positions in it are positions in the text."""
         return _blank(self.text[: self.start]) + self.sql + _blank(self.text[self.end :]).rstrip()
 
     @property
@@ -93,7 +93,7 @@ class Statement:
         return self.text[self.start : self.end]
 
     def between(self, start: int, end: int) -> tuple[Token, ...]:
-        """The tokens between two offsets, as the parser takes them."""
+        """The tokens between two offsets, as the parser expects them."""
         first = bisect.bisect_left(self.parsed, start, key=_start)
         return self.parsed[first : bisect.bisect_left(self.parsed, end, key=_start)]
 
@@ -103,12 +103,12 @@ def _start(token: Token) -> int:
 
 
 def _blank(text: str) -> str:
-    """As many blanks in as many lines."""
+    """A text with all characters but line breaks replaced by blanks."""
     return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
 def escape_quotes(text: str) -> str:
-    """The same SQL with doubled quotes in strings escaped: Sail reads 'it''s' as two strings next to each other."""
+    """The same SQL with doubled quotes in strings escaped: Sail reads 'it''s' as two adjacent strings."""
     if "''" not in text and '""' not in text:
         return text
     tokens = tokenize(text)
@@ -123,12 +123,12 @@ def escape_quotes(text: str) -> str:
 
 
 def split(text: str) -> list[Statement]:
-    """The statements of a text, separated by semicolons. A rule's DO BEGIN ... END belongs to the rule."""
+    """The statements of a text, separated by semicolons. The DO BEGIN ... END of an active rule belongs to it."""
     statements: list[Statement] = []
     parsed: list[Token] = []
     current: list[Token] = []
     words: list[str] = []
-    depth = 0  # of BEGIN and CASE within a rule
+    depth = 0  # of BEGIN and CASE within an active rule
     for given in tokenize(text):
         if given.token_type == TokenType.SEMICOLON and depth == 0:
             if current:
@@ -183,7 +183,7 @@ class Cursor:
         return False
 
     def expect(self, *words: str) -> None:
-        """Reads these words, or says that they are missing."""
+        """Reads these words, or raises that they are missing."""
         for word in words:
             if not self.accept(word):
                 raise self.error(f"expected {word} here")
@@ -211,7 +211,7 @@ class Cursor:
         return tuple(found)
 
     def skip_to(self, stops: Iterable[str]) -> tuple[int, int]:
-        """Moves to the first of these words outside brackets and CASE; the token range passed over."""
+        """The token range up to the first of these words outside parentheses and CASE; moves there."""
         wanted = set(stops)
         start = self.index
         depth = cases = 0
@@ -232,14 +232,14 @@ class Cursor:
             self.index += 1
         return start, self.index
 
-    def text_of(self, start: int, stop: int) -> Cut:
+    def text_of(self, start: int, stop: int) -> SourceText:
         """The source text of a token range."""
         if start >= stop:
-            return Cut.of(self.statement.alone, 0, 0)
-        return Cut.of(self.statement.alone, self.tokens[start].start, self.tokens[stop - 1].end + 1)
+            return SourceText.of(self.statement.alone, 0, 0)
+        return SourceText.of(self.statement.alone, self.tokens[start].start, self.tokens[stop - 1].end + 1)
 
     def expression(self, stops: Iterable[str], what: str) -> exp.Expr:
-        """Reads an expression up to one of these words; its places are those in the text."""
+        """Reads an expression up to one of these words; its positions are those in the text."""
         start, stop = self.skip_to(stops)
         if start == stop:
             raise self.error(f"expected {what} here")
@@ -253,7 +253,7 @@ class Cursor:
         return parse_expression_tokens(self._between(start, self.index), self.statement.alone)
 
     def source(self) -> exp.Expr:
-        """Reads a query or tables in brackets, as they stand in FROM; its places are those in the text."""
+        """Reads a parenthesized query or tables, as in FROM; its positions are those in the text."""
         start = self.index
         self.expect("(")
         self.skip_to(())
@@ -263,7 +263,7 @@ class Cursor:
     def _between(self, start: int, stop: int) -> tuple[Token, ...]:
         return self.statement.between(self.tokens[start].start, self.tokens[stop - 1].end + 1)
 
-    def rest(self, what: str) -> Cut:
+    def rest(self, what: str) -> SourceText:
         """The source text up to the end of the statement."""
         start, self.index = self.index, len(self.tokens)
         if start == self.index:
@@ -271,12 +271,12 @@ class Cursor:
         return self.text_of(start, self.index)
 
     def finish(self) -> None:
-        """Says so if anything is left."""
+        """Raises if any token is left."""
         if not self.at_end:
             raise self.error(f"'{self.tokens[self.index].text}' is not expected here")
 
     def place(self, index: int | None = None) -> Place:
-        """The place of a token, or of the end of the statement."""
+        """The position of a token, or of the end of the statement."""
         at = self.index if index is None else index
         if at >= len(self.tokens):
             return Place.at(self.statement.text, self.statement.end)

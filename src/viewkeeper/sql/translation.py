@@ -37,7 +37,7 @@ class Translation:
     def query(
         self, tree: exp.Expr, scope: Scope, expected: Expected = (), *, beside: Sequence[str] = ("alias",)
     ) -> Query:
-        """A query in a scope of its own. `expected` gives types to columns that are only NULL.
+        """The algebra of a query in a scope of its own. `expected` are types for columns that are only NULL.
 
         `beside` are the clauses of the tree that are read elsewhere.
         """
@@ -76,14 +76,14 @@ class Translation:
             scope.named[cte.alias.lower()] = made
 
     def _called(self, cte: exp.CTE, made: Query) -> Query:
-        """A query of WITH under the names that are given to its columns."""
+        """A query of WITH, with the names that WITH gives its columns."""
         given = [column.name for column in cte.args["alias"].columns]
         if given and len(given) != len(made.names):
             self.context.wrong(f"'{cte.alias}' has {len(made.names)} columns, {len(given)} names are given", cte)
         return Query(made.node, tuple(given) or made.names)
 
     def _recursive(self, cte: exp.CTE, scope: Scope) -> Query:
-        """A query of WITH RECURSIVE that names itself."""
+        """The algebra of a query of WITH RECURSIVE that reads itself."""
         tree = cte.this
         if not isinstance(tree, exp.Union) or any(tree.args.get(part) for part in ("order", "limit", "offset")):
             self.context.refuse(
@@ -115,12 +115,12 @@ class Translation:
                 )
         recursion = Recursion(self.context, {cte.alias: marker}, cte, bag=bag)
         for node, part in zip(nodes, start, strict=True):
-            recursion.branch(cte.alias, simplified(node), _told(cte.alias, part))
+            recursion.branch(cte.alias, simplified(node), _label(cte.alias, part))
         for branch, part in zip(made, steps, strict=True):
             self._check_step(branch, columns, cte.alias, part)
             pairs = list(zip(branch.node.outputs, (c.type for c in columns), strict=True))
             step = simplified(_cast_columns(self.context, branch.node, pairs))
-            recursion.branch(cte.alias, step, _told(cte.alias, part))
+            recursion.branch(cte.alias, step, _label(cte.alias, part))
         return Query(recursion.fixpoint(cte.alias, [numbers.like(column) for column in columns]), begun.names)
 
     def _check_step(self, branch: Query, columns: Sequence[Attribute], name: str, at: exp.Expr) -> None:
@@ -158,7 +158,7 @@ class Translation:
         return self._copy(found.query)
 
     def _copy(self, query: Query) -> tuple[Node, list[tuple[str, Attribute]]]:
-        """A query in the place of its name, under numbers of its own each time."""
+        """A copy of a named query with new column ids."""
         node, _ = copied(query.node, self.context.numbers)
         return node, list(zip(query.names, node.outputs, strict=True))
 
@@ -192,7 +192,7 @@ class Translation:
         return Query(node, branches[0].names)
 
     def _branches(self, parts: Sequence[exp.Expr], scope: Scope) -> list[Query]:
-        """The branches; those with a column that is only NULL come last, when its type is known from the others."""
+        """The translated branches. Those with a column that is only NULL come last, when its type is known."""
         bare = [_null_columns(part) for part in parts]
         done: dict[int, Query] = {}
         for index in sorted(range(len(parts)), key=lambda i: (bool(bare[i]), i)):
@@ -204,7 +204,7 @@ class Translation:
         return [done[index] for index in range(len(parts))]
 
     def _aligned(self, branches: Sequence[Query], at: Sequence[exp.Expr]) -> tuple[list[Node], list[Attribute]]:
-        """The branches with their columns cast to common types, and the attributes of the result."""
+        """The branches with columns cast to common types, and the attributes of the result."""
         kinds: list[Type] = []
         for index in range(len(branches[0].names)):
             kind = branches[0].node.outputs[index].type
@@ -234,7 +234,7 @@ class Translation:
         return nodes, attributes
 
     def _limited(self, query: Query, tree: exp.Expr) -> Query:
-        """ORDER BY and LIMIT of a set operation or of a query in brackets: by the columns it gives."""
+        """A query with the ORDER BY and LIMIT of a set operation or parenthesized query, by its output columns."""
         limit, offset = limit_of(self.context, tree), offset_of(self.context, tree)
         if limit is None and not offset:
             return query
@@ -280,7 +280,7 @@ class Translation:
     # checks ----------------------------------------------------------------------------------------
 
     def no_aggregates(self, bound: Iterable[exp.Expr], where: str) -> None:
-        """Refuses aggregates and window functions where there are none."""
+        """Refuses aggregates and window functions in a clause that allows none."""
         for node in bound:
             for part in outermost(node, is_aggregate):
                 self.context.wrong(f"an aggregate cannot stand in {where}", part, "use HAVING, or a subquery")
@@ -298,8 +298,8 @@ def _names_itself(cte: exp.CTE) -> bool:
     return _names(cte.this, cte.alias)
 
 
-def _told(name: str, part: exp.Expr) -> str:
-    """A branch of a recursive query for people."""
+def _label(name: str, part: exp.Expr) -> str:
+    """A branch of a recursive query as text for display."""
     return f"{name} :- {' '.join(part.sql(dialect=Verbatim).split())}"
 
 

@@ -1,8 +1,8 @@
-"""General unnesting (Neumann and Kemper): a query that names columns of a query around it, made independent of it.
+"""General unnesting (Neumann and Kemper): makes a correlated query independent of the outer query.
 
-`push` turns an expression with free attributes into one without: its rows for every value that the free attributes
-can take, with columns that carry those values. The values come from the *domain*, the distinct outer rows; where an
-equation ties a free attribute to a column inside, that column carries the value and no domain is needed.
+`push` turns an expression with free attributes into one without: its rows for every value of the free attributes, with
+columns that carry those values. The values come from the *domain*, the distinct outer rows. Where an equation compares
+a free attribute with a column inside, that column carries the value and no domain is needed.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ Need = frozenset[Attribute]
 
 @dataclass(frozen=True)
 class Pushed:
-    """An expression for all values of the free attributes: which column carries which, and where it is never NULL."""
+    """An expression for all values of the free attributes: the column that carries each, and those never NULL."""
 
     node: Node
     carriers: dict[Attribute, Attribute]
     strict: frozenset[Attribute] = frozenset()
 
     def ties(self) -> list[Equation]:
-        """The equations that connect outer rows with the rows for them."""
+        """The equations that join outer rows with the rows for them."""
         return [self.tie(d, carrier) for d, carrier in self.carriers.items()]
 
     def tie(self, outer: Attribute, carrier: Attribute) -> Equation:
-        """outer = carrier, as GROUP BY compares where both can be NULL."""
+        """outer = carrier, or outer <=> carrier where both can be NULL."""
         safe = outer not in self.strict and outer.nullable and carrier.nullable
         return equation(column(outer), column(carrier), null_safe=safe)
 
     @property
     def values(self) -> dict[Attribute, Expression]:
-        """What to put for the free attributes."""
+        """The expression that replaces each free attribute."""
         return {d: column(carrier) for d, carrier in self.carriers.items()}
 
 
 @dataclass
 class Unnesting:
-    """Pushes the columns of one outer expression into what depends on them."""
+    """Pushes the columns of one outer expression into expressions that depend on them."""
 
     context: Context
     outer: Node
     _uses: dict[Attribute, int] = field(default_factory=dict)
 
     def independent(self, node: Node) -> Pushed:
-        """The expression without the outer attributes it names."""
+        """The expression without references to outer attributes."""
         for part in node.walk():
             for attribute in used(part):
                 self._uses[attribute] = self._uses.get(attribute, 0) + 1
@@ -76,7 +76,7 @@ class Unnesting:
         return node, {a: known[a] for a in wanted}
 
     def push(self, node: Node, need: Need) -> Pushed:
-        """The expression with carriers for all that is needed."""
+        """The expression with carriers for all needed attributes."""
         if not need:
             return Pushed(node, {})
         if not free(node) & need:
@@ -112,7 +112,7 @@ class Unnesting:
         return Pushed(joined, carriers)
 
     def _cover(self, condition: Expression, wanted: Need, local: set[Attribute]) -> tuple[Attribute, Attribute] | None:
-        """The free attribute and the column inside that an equation says to be equal."""
+        """The free attribute and the column inside that a condition equates, if it does."""
         if not isinstance(condition, Equation):
             return None
         for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
@@ -131,7 +131,7 @@ class Unnesting:
         below: Need,
         covers: dict[Attribute, tuple[Attribute, Expression]],
     ) -> Pushed:
-        """Columns inside stand for all free attributes that the base itself does not name."""
+        """The expression if columns inside carry all free attributes that the base itself does not refer to."""
         pushed = self.push(base, below)
         carriers = {**pushed.carriers, **{d: inside for d, (inside, _) in covers.items()}}
         equations = [c for _, c in covers.values()]
@@ -186,7 +186,7 @@ class Unnesting:
         return Pushed(inner_join(self.context, inputs, [*kept, *node.conditions, *ties]), carriers, strict)
 
     def _beside(self, node: n.Outer | n.Exists, need: Need) -> tuple[Pushed, Node, tuple[n.Equality, ...], Any]:
-        """A join that keeps left rows: the left side for every value, the right side tied to it by the values."""
+        """A join that preserves left rows: the left side for every value, the right side joined by the values too."""
         left = self.push(node.left, need)
         right = self.push(node.right, free(node.right) & need)
         more = tuple(
@@ -228,7 +228,7 @@ class Unnesting:
     # by row, group, partition ------------------------------------------------------------------------
 
     def _exact(self, node: Node, need: Need) -> tuple[Pushed, tuple[Attribute, ...]]:
-        """The expression with its own columns and one per needed value, nothing else; and those carriers in order."""
+        """The expression with only its own columns and one carrier per needed attribute, and those in order."""
         pushed = self.push(node, need)
         carriers = tuple(pushed.carriers[d] for d in sorted(need, key=lambda a: a.number))
         columns = passed_on((*node.outputs, *carriers))
@@ -263,7 +263,7 @@ class Unnesting:
         return self._with_empty_groups(grouped, node, need) if node.whole else grouped
 
     def _with_empty_groups(self, grouped: Pushed, node: n.Aggregate, need: Need) -> Pushed:
-        """An aggregate without GROUP BY has a row for every outer value, also where there is nothing to aggregate."""
+        """An aggregate without GROUP BY, with a row for every outer value even for empty input."""
         domain, carriers = self.domain(need)
         ties = tuple(
             n.Equality(carriers[d], a, null_safe=carriers[d].nullable and a.nullable)
@@ -296,7 +296,7 @@ def _row_projection(node: n.Rows, row: tuple[Expression, ...], context: Context)
 
 
 def value_of_none(call: n.Call, padded: Attribute) -> Expression:
-    """An aggregate's value where a left join found no group: what the aggregate gives for no rows."""
+    """An aggregate's value where a left join found no group: its value for empty input."""
     empty = EMPTY_VALUE.get(call.function)
     if empty is None:
         return column(padded)
@@ -319,4 +319,4 @@ _PUSH: dict[type[Node], Callable[[Unnesting, Any, Need], Pushed]] = {
     n.Top: Unnesting._top,
     n.Generate: Unnesting._generate,
 }
-"""The one place that says how each operator is made independent."""
+"""How each operator is made independent."""

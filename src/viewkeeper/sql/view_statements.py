@@ -1,4 +1,4 @@
-"""Statements that define and look after views, as frozen values."""
+"""Statements that define, alter, refresh and verify views, as frozen values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.errors import Name, Place, SqlError
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.tokens import Cursor
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
-"""What a query begins with."""
+"""The words that a query can begin with."""
 
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """WITH (...). Spans of time in seconds; `auxiliary` is None where the user leaves it to the planner."""
+    """WITH (...). Durations in seconds; `auxiliary` is None where the user leaves it to the planner."""
 
     refresh: str = "auto"
     on: str = "commit"
@@ -32,7 +32,7 @@ class CreateView:
 
     name: Name
     columns: tuple[Name, ...] | None
-    query: Cut
+    query: SourceText
     materialized: bool
     or_replace: bool
     if_not_exists: bool
@@ -43,11 +43,11 @@ class CreateView:
 class AlterView:
     """ALTER [MATERIALIZED] VIEW name [WITH (options)] AS query.
 
-    `materialized` is None for ALTER VIEW, which takes either kind; `options` are those that get another value.
+    `materialized` is None for ALTER VIEW, which takes either kind; `options` are those that change.
     """
 
     name: Name
-    query: Cut
+    query: SourceText
     materialized: bool | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -122,7 +122,7 @@ _ELSEWHERE = {
 
 
 def _columns(cursor: Cursor) -> tuple[Name, ...]:
-    """Column names, each with a COMMENT if the user likes."""
+    """Reads column names, each with an optional COMMENT."""
     cursor.expect("(")
     names: list[Name] = []
     while True:
@@ -154,14 +154,16 @@ def _string(cursor: Cursor, what: str, hint: str) -> str:
     return str(cursor.tokens[cursor.index - 1].text)
 
 
-def _query(cursor: Cursor) -> Cut:
+def _query(cursor: Cursor) -> SourceText:
     """Reads the query to the end of the statement."""
     if not cursor.at_end and cursor.word() not in QUERY_WORDS:
         raise cursor.error("a view is a query", hint="for instance AS SELECT region, sum(amount) FROM orders ...")
     words = [token.text.upper() for token in cursor.tokens[-4:]]
     if words[:3] == ["AS", "OF", "EPOCH"]:
         cursor.index = len(cursor.tokens) - 4
-        raise cursor.error("a view follows its tables, so it cannot read them AS OF an epoch", hint="leave it out")
+        raise cursor.error(
+            "a view is maintained with its tables, so it cannot read them AS OF an epoch", hint="leave it out"
+        )
     return cursor.rest("a query")
 
 
@@ -290,16 +292,16 @@ def _choice(cursor: Cursor, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _span(cursor: Cursor, name: str) -> float:
+def _duration(cursor: Cursor, name: str) -> float:
     hint = f"write for instance {name} = '5 minutes' or {name} = '7 days'"
-    value = _string(cursor, "a span of time in quotes", hint)
+    value = _string(cursor, "a duration in quotes", hint)
     try:
-        span = seconds(value)
+        duration = seconds(value)
     except SqlError as problem:
         raise cursor.error(problem.message, hint=hint, back=1) from None
-    if span <= 0:
+    if duration <= 0:
         raise cursor.error(f"'{name}' must be longer than nothing", hint=hint, back=1)
-    return span
+    return duration
 
 
 def _refresh(cursor: Cursor, options: ViewOptions) -> ViewOptions:
@@ -311,11 +313,11 @@ def _on(cursor: Cursor, options: ViewOptions) -> ViewOptions:
 
 
 def _lag(cursor: Cursor, options: ViewOptions) -> ViewOptions:
-    return replace(options, lag=_span(cursor, "lag"))
+    return replace(options, lag=_duration(cursor, "lag"))
 
 
 def _keep(cursor: Cursor, options: ViewOptions) -> ViewOptions:
-    return replace(options, keep=_span(cursor, "keep"))
+    return replace(options, keep=_duration(cursor, "keep"))
 
 
 def _auxiliary(cursor: Cursor, options: ViewOptions) -> ViewOptions:

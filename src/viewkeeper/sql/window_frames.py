@@ -1,4 +1,4 @@
-"""Frames of windows: what ROWS and RANGE BETWEEN say, and in which order rows come."""
+"""Frames of windows: ROWS and RANGE BETWEEN, and the direction of sort keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNBOUNDED = float("inf")
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of a frame: its text, and how far it is from the current row where that is a plain number."""
+    """One end of a frame: its text, and its distance from the current row where that is a plain number."""
 
     text: str
     distance: float | None
@@ -54,7 +54,7 @@ SO_FAR = Frame("ROWS", FIRST, HERE)
 
 
 def frame_of(context: Context, window: exp.Window) -> Frame:
-    """The frame of a window: as written, or the one that Spark gives it."""
+    """The frame of a window: as written, or Spark's default."""
     spec = window.args.get("spec")
     if spec is None:
         return Frame("RANGE", FIRST, HERE) if window.args.get("order") else WHOLE
@@ -98,7 +98,7 @@ def _bound(context: Context, spec: exp.Expr, which: str, kind: str) -> Bound:
 
 
 def _number(node: exp.Expr) -> float | None:
-    """The value of a number, a sum, difference or product of numbers."""
+    """The value of a literal number, or of a sum, difference or product of such."""
     if isinstance(node, exp.Paren):
         return _number(node.this)
     if isinstance(node, exp.Literal) and not node.is_string:

@@ -1,4 +1,4 @@
-"""WINDOW w AS (...): each OVER w written out, also where one window is defined by another."""
+"""WINDOW w AS (...): each OVER w replaced by its definition, also where one window is defined by another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTS = {"partition_by": "PARTITION BY", "order": "ORDER BY", "spec": "a frame"
 
 
 def resolve_named_windows(context: Context, tree: exp.Select) -> exp.Select:
-    """The query with each OVER w written out. A copy, if there is anything to do."""
+    """The query with each OVER w replaced by its definition. A copy, if there is any."""
     given = tree.args.get("windows") or ()
     if not given and not any(_base(node) for node in tree.find_all(exp.Window)):
         return tree
@@ -33,7 +33,7 @@ def _base(window: exp.Window) -> exp.Identifier | None:
 
 
 def _definitions(context: Context, given: Sequence[exp.Window]) -> dict[str, exp.Window]:
-    """The windows of a WINDOW clause by name, written out in full."""
+    """The windows of a WINDOW clause by name, with complete definitions."""
     named: dict[str, exp.Window] = {}
     for window in given:
         if window.name in named:
@@ -68,7 +68,7 @@ def _found(context: Context, named: Mapping[str, exp.Window], name: exp.Identifi
 
 
 def _extend(context: Context, window: exp.Window, base: exp.Window) -> None:
-    """Adds to a window what it takes from the one it is defined by: that, and what comes before, it cannot say."""
+    """Adds to a window the parts of the one it is defined by; it cannot have those, or earlier ones, of its own."""
     parts = list(_PARTS)
     for index, part in enumerate(parts):
         if window.args.get(part) and (part == "partition_by" or any(base.args.get(p) for p in parts[index:])):

@@ -1,8 +1,8 @@
-"""Window functions rewritten so that they have one answer, whatever order an engine reads rows in.
+"""Window functions rewritten so that their results do not depend on the order in which an engine reads rows.
 
-Each rule gives the same value as the function in terms of window functions that do not depend on the order of peers
-(rows that ORDER BY holds equal), and on whose meaning the engines agree. All work on bound syntax without subqueries;
-a rule may nest one window function in another.
+Each rewrite rule gives the value of the function in terms of window functions that do not depend on the order of peers
+(rows that are equal in ORDER BY), and on which the engines agree. All work on bound syntax without subqueries; a rule
+may nest one window function in another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_FRAME = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume
 
 
 def canonical(context: Context, window: exp.Window) -> exp.Expr:
-    """A window function with one answer, or the same one if it has that already."""
+    """A window function with a definite result; the same one if it has that already."""
     rule = _Rule(context, window)
     name = rule.written.name
     if window.args.get("spec") and name in _NO_FRAME and (rule.frame != SO_FAR or name in ("lag", "lead")):
@@ -96,10 +96,10 @@ class _Rule:
     # first, last, nth ------------------------------------------------------------------------------
 
     def edge(self) -> exp.Expr:
-        """first_value, last_value over RANGE: of the rows at the edge of the frame, the smallest or largest value.
+        """first_value, last_value over RANGE: the smallest or largest value of the rows at the edge of the frame.
 
-        At the edge of the partition any row may be the first or last, so the order of rows decides; elsewhere all peers
-        of a row see the same frame, and must get the same value.
+        Where the frame reaches to the edge of the partition, it stays as it is: the order of rows decides, and the whole
+        row breaks ties. Elsewhere all peers see the same frame, and must get the same value.
         """
         side = _EDGES[self.written.name]
         at = self.frame.start if side < 0 else self.frame.end
@@ -125,7 +125,7 @@ class _Rule:
         return _field(self._over(_call(function, struct)))
 
     def _chosen_value(self) -> tuple[exp.Expr, bool]:
-        """The value of first_value and the like, and whether NULLs are passed over."""
+        """The argument of first_value and similar functions, and whether NULLs are skipped."""
         arguments, ignores = list(self.written.arguments), self.written.ignores_nulls
         if len(arguments) == 2 and isinstance(arguments[1], exp.Boolean):
             ignores = ignores or bool(arguments.pop().this)
@@ -148,7 +148,7 @@ class _Rule:
         )
 
     def nth(self) -> exp.Expr:
-        """nth_value over RANGE from the start of the partition: the nth row, where the frame reaches as far."""
+        """nth_value over RANGE from the start of the partition: the nth row, where the frame reaches that far."""
         if self.frame.kind == "ROWS" or self.frame.is_whole:
             return self.window
         place = self.written.arguments[1] if len(self.written.arguments) == 2 else None
@@ -198,7 +198,7 @@ class _Rule:
         return exp.Case(ifs=[exp.If(this=some, true=text)])
 
     def listed(self) -> exp.Expr:
-        """collect_list, collect_set: without NULLs, which one engine keeps; in their own order if none is asked for."""
+        """collect_list, collect_set: without NULLs, which one engine keeps; sorted by value if no order is given."""
         name = self.written.name
         if self.order and self.frame.kind != "ROWS":
             self._refuse_ties()
@@ -216,20 +216,20 @@ class _Rule:
     # sums of floats --------------------------------------------------------------------------------
 
     def is_inexact(self) -> bool:
-        """Whether the value may differ in its last digits when rows are read in another order."""
+        """Whether the last digits of the value may depend on the order of rows."""
         if self.written.name not in _TOTALS:
             return True
         kind = self._type(_only_value(self))
         return kind.is_float or (kind.name == "bigint" and self.written.name in ("avg", "mean", "try_avg"))
 
     def is_lossy(self) -> bool:
-        """Whether values of floats are taken off again on Sail: the frame loses rows, and has none that are ties."""
+        """Whether Sail would subtract floats from a running sum: the frame slides by ROWS."""
         slides = self.frame.kind == "ROWS" and self.frame.start.distance != -float("inf")
         return slides and not self.written.distinct and self.is_inexact()
 
     def added(self) -> exp.Expr:
-        """sum, avg over ROWS that slide: the values of the frame are added up. Taken off again on Sail, an infinity
-        would leave NaN, and a great number no digits of the others."""
+        """sum, avg over a sliding ROWS frame: the values of the frame are added up. Sail would subtract the values that
+        leave the frame: an infinity would leave NaN, and a large number would cancel the digits of the others."""
         value = exp.cast(self._given(_only_value(self)), "double", dialect="spark")
         listed = _call("array_compact", self._over(_call("collect_list", value)))
         count = self._over(_call("count", value.copy()))
@@ -240,7 +240,7 @@ class _Rule:
         return exp.Case(ifs=[exp.If(this=some, true=total)])
 
     def steady(self) -> exp.Expr:
-        """An aggregate of floats: added in the order of their values, and one value for all peers."""
+        """An aggregate of floats, added in the order of their values, with one value for all peers."""
         values = self._values()
         inside: exp.Expr = _call(self.written.name, *(value.copy() for value in values))
         if self.written.distinct:
@@ -267,7 +267,7 @@ class _Rule:
         return _field(self._over(_call("max", _call("named_struct", *fields)), peers=True))
 
     def _total(self, value: exp.Expr) -> exp.Expr:
-        """sum, avg over RANGE: the sum of peers counts once, so that the order of peers is none of the sum's."""
+        """sum, avg over RANGE: peers are summed first, so that the order of peers does not matter."""
         peers = self._over(_call("sum", value.copy()), peers=True, order=[value])
         number = self._over(_call("row_number"), peers=True, order=[value])
         number.set("spec", None)

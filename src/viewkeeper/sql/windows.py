@@ -41,7 +41,7 @@ class _Function:
     frame: str
     tie_break: bool
     result: Type | None = None
-    """What the value is cast to: the function is computed in a wider type."""
+    """The type that the value is cast to; the function is computed in a wider one."""
 
 
 class Windows:
@@ -52,7 +52,7 @@ class Windows:
         self.placing = placing
 
     def add(self, node: Node, found: Sequence[exp.Expr]) -> tuple[Node, list[tuple[exp.Expr, exp.Expr]]]:
-        """The node with the functions, and what stands for each of them."""
+        """The node with the functions, and the syntax that replaces each of them."""
         waiting: list[tuple[exp.Expr, exp.Expr]] = []
         for window in unique(found):
             assert isinstance(window, exp.Window)
@@ -60,9 +60,9 @@ class Windows:
             node, ready = self.placing.joined(node, window)
             assert isinstance(ready, exp.Window)
             waiting.append((window, canonical(self.context, ready)))
-        while inner := unique(part for _, told in waiting for part in _innermost(told)):
+        while inner := unique(part for _, ready in waiting for part in _innermost(ready)):
             node, known = self._add(node, inner)
-            waiting = [(window, replaced(told, known)) for window, told in waiting]
+            waiting = [(window, replaced(ready, known)) for window, ready in waiting]
         return node, waiting
 
     def _check(self, window: exp.Window) -> None:
@@ -72,7 +72,7 @@ class Windows:
             self.context.wrong("this is not a window function", window, "use an aggregate, or for instance row_number")
 
     def _add(self, node: Node, found: Sequence[exp.Expr]) -> tuple[Node, list[tuple[exp.Expr, exp.Expr]]]:
-        """The node with functions that have no other functions inside, and what stands for each of them."""
+        """The node with functions that have no other functions inside, and the syntax that replaces each of them."""
         functions: list[_Function] = []
         for window in found:
             assert isinstance(window, exp.Window)
@@ -115,13 +115,13 @@ class Windows:
             for f in members
         ]
         asked = [
-            Expression((*told.parts, *_over(partition, order, f.frame, needs_order=f.tie_break)), raises=True)
-            for told, f in zip(texts, members, strict=True)
+            Expression((*call.parts, *_over(partition, order, f.frame, needs_order=f.tie_break)), raises=True)
+            for call, f in zip(texts, members, strict=True)
         ]
         kinds = self.context.types(asked, [f.node for f in members])
         return [
-            WindowCall(self.context.numbers.attribute(_name(f), kind), told, f.frame, f.tie_break)
-            for f, told, kind in zip(members, texts, kinds, strict=True)
+            WindowCall(self.context.numbers.attribute(_name(f), kind), call, f.frame, f.tie_break)
+            for f, call, kind in zip(members, texts, kinds, strict=True)
         ]
 
     # reading ---------------------------------------------------------------------------------------
@@ -146,8 +146,8 @@ class Windows:
         return node, _Function(window, tuple(pieces), tuple(partition), tuple(order), frame, tie_break, result)
 
     def _wider(self, written: Written, pieces: list[str | Expression]) -> tuple[list[str | Expression], Type | None]:
-        """Sums of integers and averages of decimals over a wider type, and what the value is cast to. Sail would not
-        notice that a sum overflows, and cut an average off."""
+        """Sums of integers and averages of decimals over a wider type, and the type of the value. Sail would not notice
+        that a sum overflows, and would truncate an average."""
         value = next((piece for piece in pieces if isinstance(piece, Expression)), None)
         if self.context.typer.coerces or written.name not in _SUMS or value is None:
             return pieces, None
@@ -163,7 +163,7 @@ class Windows:
         return [made if piece is value else piece for piece in pieces], result
 
     def _determined(self, window: exp.Window, name: str, ordered: bool) -> tuple[str, bool]:
-        """The frame, and whether ties must be broken so that the function has one answer."""
+        """The frame, and whether ties must be broken so that the function has a definite result."""
         frame = frame_of(self.context, window)
         said = frame.text if window.args.get("spec") else ""
         if name in _ONE_OF_A_TIE:
@@ -217,7 +217,7 @@ def _innermost(node: exp.Expr) -> Iterator[exp.Window]:
 
 
 def _frame_word(context: Context, window: exp.Window) -> str:
-    """What the table of agreement calls a frame. Over a whole partition, an order changes nothing but the order."""
+    """The class of a frame in the table of agreement. Over a whole partition, ORDER BY changes no value."""
     frame = frame_of(context, window)
     if frame.is_whole:
         return "WHOLE"
@@ -234,7 +234,7 @@ def _name(function: _Function) -> str:
 def _over(
     partition: tuple[Attribute, ...], order: tuple[Order, ...], frame: str, *, needs_order: bool
 ) -> list[str | Attribute]:
-    """OVER (...) with the attributes cut out."""
+    """OVER (...) as text with attributes in it."""
     parts: list[str | Attribute] = [" OVER ("]
     for index, attribute in enumerate(partition):
         parts += [", " if index else "PARTITION BY ", attribute]

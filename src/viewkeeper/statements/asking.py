@@ -27,7 +27,7 @@ from viewkeeper.transaction.suspension import remarks_on_query, stale_remarks
 
 
 class Session(Protocol):
-    """What statements run in: a database, or one of its transactions."""
+    """The context of statements: a database, or one of its transactions."""
 
     def store(self) -> Store:
         """The open database."""
@@ -36,10 +36,10 @@ class Session(Protocol):
         """The transaction that a query sees, if one is open."""
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
-        """Changes something, in the transaction that is open or in one of its own; `action` gives a number of rows."""
+        """Runs an action in the open transaction or in one of its own; the action returns a number of rows."""
 
     def tried(self, action: Callable[[OpenTransaction], object]) -> list[str]:
-        """What would become of the views that an action defines; nothing is kept of it."""
+        """What an action would do to the views that it defines; changes nothing."""
 
     def control(self, word: str, place: Place) -> Result:
         """BEGIN, COMMIT or ROLLBACK."""
@@ -52,7 +52,7 @@ class Session(Protocol):
 
 
 def select(session: Session, statement: sql.Select) -> Result:
-    """A query: over what the open transaction sees, or over what is committed at an epoch."""
+    """A query over what the open transaction sees, or over the committed state at an epoch."""
     query = QueryText.of(statement.query)
     tx = session.current()
     if tx is not None and statement.epoch is None:
@@ -75,7 +75,7 @@ def select(session: Session, statement: sql.Select) -> Result:
 
 
 def _select_in(tx: OpenTransaction, query: QueryText) -> Result:
-    """A query that sees the transaction; computed at once, because the transaction goes on changing."""
+    """A query over what the transaction sees; computed at once, because later statements change that."""
     engine = tx.store.engine
 
     def frame() -> Frame:
@@ -121,7 +121,7 @@ def found_relation(store: Store, name: str, what: str = "table") -> Relation:
 
 
 def set_limit(session: Session, statement: sql.Set) -> Result:
-    """SET: from now on statements take another limit."""
+    """SET: changes a limit for the statements that follow."""
     engine = session.store().engine
     engine.limits = engine.limits.with_value(statement.name, statement.value)
     return Result()
@@ -131,7 +131,7 @@ def set_limit(session: Session, statement: sql.Set) -> Result:
 
 
 def analyze(session: Session, statement: sql.Analyze) -> Result:
-    """ANALYZE VIEW: what can be said of a view before it is created."""
+    """ANALYZE VIEW: the analysis of a view before it is created."""
     known = known_relations(session.store().refresh())
     return lines_of(str(analyse("the view", statement.query, statement.query.whole, known)).splitlines())
 
@@ -143,7 +143,7 @@ def verified(session: Session, statement: sql.Verify) -> Result:
 
 
 def verify_views(store: Store, name: str | None, engine: str | None) -> Certificate:
-    """A view, or every materialized one, computed anew and compared with what is stored."""
+    """Recomputes a view, or every materialized one, and compares it with what is stored."""
     held = store.hold()
     if name is not None:
         _check_view(store, name)
@@ -154,7 +154,7 @@ def verify_views(store: Store, name: str | None, engine: str | None) -> Certific
 
 
 def explain_view_named(store: Store, name: str, format: str) -> str:
-    """How a view is kept true, as text or as JSON."""
+    """How a view is maintained, as text or JSON."""
     if format not in ("text", "json"):
         raise SqlError(f"there is no format '{format}' of an explanation", hint="use format='text' or 'json'")
     _check_view(store, name)
@@ -168,7 +168,7 @@ def _check_view(store: Store, name: str) -> None:
         raise NotFound(f"{relation.name} is a table, not a view", hint="SHOW VIEWS lists the views")
 
 
-# explaining ---------------------------------------------------------------------------------------
+# EXPLAIN ------------------------------------------------------------------------------------------
 
 
 def lines_of(lines: list[str]) -> Result:

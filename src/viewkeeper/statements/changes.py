@@ -1,6 +1,6 @@
-"""Changes given as SQL: INSERT, UPDATE, DELETE and TRUNCATE become one query each, whose rows are the change.
+"""INSERT, UPDATE, DELETE and TRUNCATE: each becomes one query, whose rows are the change.
 
-The target stands in the query as its net rows with `_weight`, so duplicates keep their number.
+The query reads the target as net rows with `_weight`, so that duplicates are counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from viewkeeper.transaction.row_changes import apply_rows, change_by_frame
 
 
 def insert(tx: OpenTransaction, statement: sql.Insert) -> int:
-    """INSERT INTO; the number of rows inserted."""
+    """INSERT INTO; returns the number of rows inserted."""
     relation = tx.table(statement.table, statement.table.place)
     query = QueryText.of(statement.query)
     frame = select_frame(tx, query)
@@ -63,7 +63,7 @@ def insert(tx: OpenTransaction, statement: sql.Insert) -> int:
 
 
 def insert_frame(tx: OpenTransaction, relation: Relation, frame: Frame, query: QueryText) -> int:
-    """Inserts the rows of a query; how many they are."""
+    """Inserts the rows of a query; returns how many."""
     engine = tx.store.engine
     frame = frame.toDF(*[f"_vk_c{i}" for i in range(len(relation.schema))])
     try:
@@ -82,7 +82,7 @@ def insert_frame(tx: OpenTransaction, relation: Relation, frame: Frame, query: Q
 
 
 def _target(tx: OpenTransaction, relation: Relation, statement: sql.Update | sql.Delete) -> Frame:
-    """The target's net rows with their weights, of the files that its WHERE may hold in."""
+    """The target's net rows with their weights, from the files that may have rows for its WHERE."""
     where = statement.where
     ranges = ranges_of(where, relation.schema, statement.alias) if where is not None else None
     scan = tx.scan(relation, ranges=ranges, with_deletions=ranges is not None)
@@ -97,12 +97,12 @@ def _of_target(columns: list[exp.Expr], statement: sql.Update | sql.Delete) -> Q
 
 
 def truncate(tx: OpenTransaction, statement: sql.Truncate) -> int:
-    """TRUNCATE TABLE; the number of rows deleted."""
+    """TRUNCATE TABLE; returns the number of rows deleted."""
     return delete(tx, sql.Delete(statement.table, statement.table, None))
 
 
 def delete(tx: OpenTransaction, statement: sql.Delete) -> int:
-    """DELETE FROM; the number of rows deleted."""
+    """DELETE FROM; returns the number of rows deleted."""
     relation = tx.table(statement.table, statement.table.place)
     target = _target(tx, relation, statement)
     columns: list[exp.Expr] = [column(statement.alias, name) for name in relation.schema.names]
@@ -116,7 +116,7 @@ def delete(tx: OpenTransaction, statement: sql.Delete) -> int:
 
 
 def update(tx: OpenTransaction, statement: sql.Update) -> int:
-    """UPDATE; the number of rows updated."""
+    """UPDATE; returns the number of rows updated."""
     relation = tx.table(statement.table, statement.table.place)
     schema, alias = relation.schema, statement.alias
     position = {schema.column(name, relation.name).name: i for i, (name, _) in enumerate(statement.assignments)}
@@ -130,7 +130,7 @@ def update(tx: OpenTransaction, statement: sql.Update) -> int:
 
 
 def _replace(tx: OpenTransaction, relation: Relation, frame: Frame, names: list[str], query: QueryText) -> int:
-    """The change of an update: a frame with the old columns, the columns `names` as new ones, and the weight."""
+    """Applies an update, given as a frame with the old columns, the new ones (`names`) and the weight."""
     engine, schema = tx.store.engine, relation.schema
     old = [f"_vk_o{i}" for i in range(len(schema))]
     try:

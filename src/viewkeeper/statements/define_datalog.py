@@ -1,4 +1,4 @@
-"""Datalog programs: relations declared, facts stored, rules added and removed, all in one transaction."""
+"""Datalog programs: declares relations, stores facts, adds and removes rules, all in one transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from viewkeeper.transaction.trial import try_definitions
 
 
 def run_program(tx: OpenTransaction, text: str) -> list[str]:
-    """Takes in a program or changes of rules; remarks for the user."""
+    """Runs a program, or adds and removes rules; returns remarks for the user."""
     program = parse(text)
     outside = {r.name: r.schema for r in tx.alive() if not r.is_hidden}
     checked = check(program, outside, tx.store.known_functions())
@@ -46,7 +46,7 @@ def run_program(tx: OpenTransaction, text: str) -> list[str]:
 
 
 def _declare_tables(tx: OpenTransaction, checked: Checked) -> None:
-    """Makes the tables of .input that are not there yet."""
+    """Creates the tables of .input that do not exist yet."""
     for name in checked.inputs:
         there, schema = tx.find(name), checked.schemas.get(name)
         if there is None and schema is not None:
@@ -77,7 +77,7 @@ def _check_same(there: Relation, schema: Schema, checked: Checked) -> None:
 
 
 class _Changes:
-    """Facts and rules of a program, against those that are there."""
+    """The facts and rules of a program, and what they change of the existing ones."""
 
     def __init__(self, tx: OpenTransaction, checked: Checked) -> None:
         self.tx = tx
@@ -87,9 +87,9 @@ class _Changes:
         self.remarks: list[str] = []
         self.stored: list[Clause] = []
         for clause in checked.program.clauses:
-            self._take(clause)
+            self._add(clause)
 
-    def _take(self, clause: Clause) -> None:
+    def _add(self, clause: Clause) -> None:
         for head in clause.heads:
             name = head.relation
             relation = self.tx.find(name)
@@ -139,12 +139,12 @@ class _Changes:
     # facts ---------------------------------------------------------------------------------------
 
     def facts(self) -> None:
-        """Stores and deletes facts of tables."""
-        together = itertools.groupby(self.stored, key=lambda clause: (clause.heads[0].relation, clause.sign == "-"))
-        for (name, is_gone), clauses in together:
+        """Inserts and deletes facts of tables."""
+        grouped = itertools.groupby(self.stored, key=lambda clause: (clause.heads[0].relation, clause.sign == "-"))
+        for (name, is_deletion), clauses in grouped:
             relation = self.tx.table(name)
             rows = [tuple(_constant(term) for term in clause.heads[0].arguments) for clause in clauses]
-            if is_gone:
+            if is_deletion:
                 rowwise.delete_rows(self.tx, relation, rows, "error")
             else:
                 rowwise.insert_rows(self.tx, relation, rows)
@@ -152,7 +152,7 @@ class _Changes:
     # rules ---------------------------------------------------------------------------------------
 
     def define(self) -> None:
-        """Defines the relations whose rules are new or have changed, those first that others read."""
+        """Defines the relations whose rules are new or have changed, each before those that read it."""
         every = {**self.there, **self.after}
         schemas = dict(self.checked.schemas)
         known = {name: self.tx.find(name) for name in self.after}
@@ -169,7 +169,7 @@ class _Changes:
                 else:
                     made[name] = one
                 if self._kind(name) is VirtualView:
-                    program.coming[name] = Query(one.node, one.names)
+                    program.new[name] = Query(one.node, one.names)
         for name in self.after:
             if not self.after[name]:
                 made.setdefault(name, _empty(schemas[name]))
@@ -177,7 +177,7 @@ class _Changes:
         self._redefine(made, every)
 
     def _touched(self) -> set[str]:
-        """The relations whose rules have changed, and those that were in a recursion with one."""
+        """The relations whose rules have changed, and those in the same recursion before."""
         found = set(self.after)
         for stratum in strata_of(self.tx, self.there.values()):
             if found & set(stratum.relations):
@@ -208,23 +208,26 @@ class _Changes:
             one, text = made[name], _text(every[name])
             definition = replace(relation.definition, sql=text, query=to_json(one.node), uses=one.uses)
             if isinstance(one.node, n.Fixpoint) and not any(isinstance(r, VirtualView) for r in relations.values()):
-                self._note_former(relation, one.node)
+                self._record_former(relation, one.node)
             redefine(self.tx, relation, definition, one, [other.id for other in relations.values()])
         for relation in relations.values():
             if isinstance(relation, VirtualView):
                 reread(self.tx, relation.id)
 
-    def _note_former(self, relation: Derived, now: n.Fixpoint) -> None:
-        """A relation that was not recursive and is: what it was before, written like a recursion, to be followed."""
+    def _record_former(self, relation: Derived, now: n.Fixpoint) -> None:
+        """Records the former expression of a relation that becomes recursive, written as a recursion.
+
+        So the two can be compared, and the relation maintained incrementally.
+        """
         alone = [predicate.name for predicate in now.predicates] == [relation.name]
         was_recursive = isinstance(relation.definition.as_written, n.Fixpoint)
         if not alone or was_recursive or relation.id in self.tx.defined or relation.id in self.tx.created:
             return
         if any(not definition.is_stored for definition in self.tx.defined.values()):
-            return  # the rules from before would be read with virtual relations as they are now
+            return  # the former rules would be read with the new definitions of virtual relations
         rules = tuple(normal([self.there[relation.name]]))
         if not rules:
-            return  # nothing was there, so all that is derived now comes
+            return  # it was empty, so all rows derived now are inserted
         schemas = {relation.name: relation.schema}
         made = Program(self.tx, schemas).made(Stratum((relation.name,), rules, is_recursive=True))
         self.tx.formerly[relation.id] = made[relation.name].node

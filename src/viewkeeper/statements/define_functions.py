@@ -1,4 +1,4 @@
-"""Functions of the user's that the database knows by their place: declared and dropped in a transaction."""
+"""Python functions that the database imports by module and name: declares and drops them in a transaction."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
 def declare_function(tx: OpenTransaction, function: Function) -> bool:
-    """Declares a function, or another one in its place if no view uses it; False if nothing changes."""
+    """Declares a function, or replaces one that no view uses; returns whether anything changes."""
     there = tx.function(function.name)
     if there == function:
         return False
     if there is not None:
-        _check_unused(tx, there, "declared otherwise", None)
+        _check_unused(tx, there, "replaced", None)
     tx.functions[function.name.lower()] = function
     return True
 
 
 def drop_function(tx: OpenTransaction, statement: sql.DropFunction) -> None:
-    """DROP FUNCTION: of one that no view uses."""
+    """DROP FUNCTION; refused if a view uses it."""
     name, place = statement.name, statement.name.place
     there = tx.function(name)
     if there is None:
         if statement.if_exists:
             return
         near = difflib.get_close_matches(name.lower(), tx.function_names(), 1)
-        hint = f"did you mean '{near[0]}'?" if near else "SHOW FUNCTIONS lists those that the database knows"
+        hint = f"did you mean '{near[0]}'?" if near else "SHOW FUNCTIONS lists the declared ones"
         raise NotFound(f"there is no function named '{name}'", place=place, hint=hint)
     _check_unused(tx, there, "dropped", place)
     tx.functions[there.name.lower()] = None

@@ -47,7 +47,7 @@ from viewkeeper.rules.processing import PARAMETER
 from viewkeeper.rules.transitions import TABLES
 from viewkeeper.rules.watching import key_of
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.dialect import OLD_STATE, Cut, parse
+from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.table_references import find_references
 from viewkeeper.sql.tokens import Statement, split
@@ -188,7 +188,7 @@ def _activations(tx: OpenTransaction, statement: sql.CreateRule, key: str) -> Re
 
 
 def _query_view(
-    tx: OpenTransaction, statement: sql.CreateRule, name: str, query: Cut, activations: Relation | None
+    tx: OpenTransaction, statement: sql.CreateRule, name: str, query: SourceText, activations: Relation | None
 ) -> Relation:
     """The virtual view of a query in brackets; one with parameters is joined with the activations."""
     if activations is None:
@@ -200,11 +200,11 @@ def _query_view(
 
 
 def _view(tx: OpenTransaction, statement: sql.CreateRule, name: str, query: str) -> Relation:
-    whole = query.whole if isinstance(query, Cut) else query
+    whole = query.whole if isinstance(query, SourceText) else query
     try:
         made = define(tx, query, whole, None, name)
     except ViewkeeperError as problem:
-        if not isinstance(query, Cut):
+        if not isinstance(query, SourceText):
             problem.place = statement.name.place
         raise
     definition = Definition(
@@ -236,13 +236,13 @@ def _check_texts(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRul
     """Raises for what the condition and the action name and is not there; notes the relations that they use."""
     known = _known_names(tx, rule)
     uses: dict[str, None] = {}
-    texts = [text for text in (statement.condition, statement.action) if isinstance(text, Cut)]
+    texts = [text for text in (statement.condition, statement.action) if isinstance(text, SourceText)]
     for text in texts:
         check_names(text, text.whole, text.start, known)
     trees: list[exp.Expr] = []
     if statement.condition is not None:
         trees.append(parse(f"SELECT 1 WHERE ({statement.condition})", f"SELECT 1 WHERE ({statement.condition})"))
-    for part in _parts(statement.action) if isinstance(statement.action, Cut) else ():
+    for part in _parts(statement.action) if isinstance(statement.action, SourceText) else ():
         parsed = sql.parse(part)
         if not isinstance(parsed, CHANGING):
             raise SqlError(
@@ -262,7 +262,7 @@ def _check_texts(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRul
     tx.rules[rule.id] = replace(rule, uses=tuple(uses))
 
 
-def _parts(action: Cut) -> list[Statement]:
+def _parts(action: SourceText) -> list[Statement]:
     """The statements of an action, with their places in the whole text."""
     before = "\n".join(" " * len(line) for line in action.whole[: action.start].split("\n"))
     return [replace(part, text=action.whole) for part in split(before + action)]

@@ -1,4 +1,4 @@
-"""Tables as definitions: creating and dropping them."""
+"""CREATE TABLE and DROP TABLE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
 def create_table(tx: OpenTransaction, statement: sql.CreateTable) -> int | None:
-    """CREATE TABLE; the number of rows that its query inserts, if it has one."""
+    """CREATE TABLE; returns the number of rows that its query inserts, if it has one."""
     there = tx.find(statement.name)
     if statement.if_not_exists and isinstance(there, Table):
         return None

@@ -1,4 +1,4 @@
-"""Views as definitions: creating, replacing and dropping them."""
+"""CREATE, ALTER and DROP of views, with their auxiliary relations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from viewkeeper.plan.maintainable import unbound
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.dialect import Cut
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.functions import SKETCHES
 from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
@@ -54,7 +54,7 @@ UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
 """Aggregates whose last digits, or choice of values, may depend on the order in which an engine reads the rows."""
 
 
-# creating -----------------------------------------------------------------------------------------
+# CREATE -------------------------------------------------------------------------------------------
 
 
 def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
@@ -92,20 +92,20 @@ def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
         try_definitions(tx, lambda _: statement.name.place)
 
 
-def _check_functions(tx: OpenTransaction, query: Cut) -> None:
-    """Refuses functions that the database's engine does not have, or has another value for than the reference."""
+def _check_functions(tx: OpenTransaction, query: SourceText) -> None:
+    """Refuses functions that the database's engine does not have, or evaluates differently from the reference."""
     engine = tx.store.engine
     if engine.kind == "sail":
         check_on_sail(query, query.whole, tx.store.known_functions())
 
 
 def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
-    """Refuses what a view is asked to be and its query does not allow."""
+    """Refuses options that the query of a view does not allow."""
     alone = definition.is_stored and definition.auxiliary is False
     for call in _unsteady(node) if alone and definition.refresh != "full" else ():
         raise NotMaintainable(
-            f"{name} cannot be kept without an auxiliary relation: {call.function} rounds by the order of the rows, "
-            "so what it was before a change must be stored",
+            f"{name} cannot be maintained without an auxiliary relation: {call.function} rounds by the order of the "
+            "rows, so its value before a change must be stored",
             place=name.place,
             hint="leave out auxiliary = false, or write refresh = 'full'",
         )
@@ -120,14 +120,14 @@ def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
 
 
 def _unsteady(node: n.Node) -> Iterator[n.Call]:
-    """Aggregates that may differ in their last digits when they are computed again from the same rows."""
+    """The aggregates whose last digits may differ when they are recomputed from the same rows."""
     for part in node.walk():
         if isinstance(part, n.Aggregate):
             yield from (call for call in part.calls if call.text is not None and call.function in UNSTEADY)
 
 
 def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
-    """What reads all of its input unless something is kept for it, and what to write instead."""
+    """Why an expression reads all of its input without auxiliary relations, and what to write instead."""
     for part in node.walk():
         if isinstance(part, n.Aggregate) and part.whole:
             yield "an aggregate without GROUP BY and with auxiliary = false is computed over all rows", "leave that out"
@@ -138,27 +138,27 @@ def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
 
 
 def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Made) -> None:
-    """Makes a view; one that is stored is filled when the transaction commits."""
-    relation = tx.create(name, made.schema, _laid_out(tx, definition, made.node))
+    """Creates a view; the initial load of a stored one happens at the commit."""
+    relation = tx.create(name, made.schema, _with_auxiliaries(tx, definition, made.node))
     tx.untried.add(relation.id)
     if definition.is_stored:
-        tx.unfilled.add(relation.id)
+        tx.to_load.add(relation.id)
 
 
-def _laid_out(
+def _with_auxiliaries(
     tx: OpenTransaction,
     definition: Definition,
     node: n.Node,
     former: Derived | None = None,
     others: Collection[str] = (),
 ) -> Definition:
-    """The definition with its query over auxiliary relations; those that are not there yet are made.
+    """The definition with its query over auxiliary relations; creates those that do not exist yet.
 
-    Where it replaces the one of a `former` relation, auxiliary relations that only this and the `others`, which are
-    given new definitions with it, use are redefined too, if they can follow that.
+    `former` is the relation whose definition this one replaces, and `others` are redefined with it. Auxiliary relations
+    that only these use are redefined too, if that can be maintained incrementally.
     """
-    if not keeps_more(definition):
-        # a group-by that stands alone would be kept from its own rows, which lack the counts that this needs
+    if not has_auxiliaries(definition):
+        # a group-by at the top would be folded into the view's own rows, which lack the counts that a fold needs
         alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
         return replace(definition, stored=to_json(alone) if definition.is_stored else None, hidden=())
     there = {**tx.state.relations, **tx.created}
@@ -170,25 +170,25 @@ def _laid_out(
 
 
 def _free(tx: OpenTransaction, former: Derived, others: Collection[str]) -> list[Derived]:
-    """The auxiliary relations of a view that may be given another definition with it."""
+    """The auxiliary relations of a view that may be redefined with it, because nothing else uses them."""
     mine = {former.id, *others}
-    there = [key for key in former.definition.hidden if key in tx.state.relations and key not in tx.unfilled]
-    kept = [as_derived(tx.by_id(key)) for key in there]
-    return [r for r in kept if {user.id for user in tx.dependents(r.id) if not isinstance(user, Auxiliary)} <= mine]
+    there = [key for key in former.definition.hidden if key in tx.state.relations and key not in tx.to_load]
+    found = [as_derived(tx.by_id(key)) for key in there]
+    return [r for r in found if {user.id for user in tx.dependents(r.id) if not isinstance(user, Auxiliary)} <= mine]
 
 
 def _new_id() -> str:
     return uuid.uuid4().hex[:16]
 
 
-def keeps_more(definition: Definition) -> bool:
-    """Whether anything is kept beside a view; one that is always computed anew has no use for it."""
+def has_auxiliaries(definition: Definition) -> bool:
+    """Whether a view may have auxiliary relations; one that is always refreshed in full has no use for them."""
     wanted = definition.is_stored if definition.auxiliary is None else definition.auxiliary
     return wanted and definition.refresh != "full"
 
 
 def _renamed(node: n.Node, ids: Mapping[str, str]) -> n.Node:
-    """The expression with scans of planned auxiliary relations turned to those that are really there."""
+    """The expression with scans of planned auxiliary relations replaced by those that exist."""
 
     def turn(part: n.Node) -> n.Node:
         if isinstance(part, n.Scan) and part.relation in ids:
@@ -202,7 +202,7 @@ def _renamed(node: n.Node, ids: Mapping[str, str]) -> n.Node:
 
 
 def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan], str | None]:
-    """Says by which column a scanned relation is sorted first; one that is only planned, by its first."""
+    """A function that gives the first sort column of a scanned relation; for a planned one, its first column."""
 
     def first_column(scan: n.Scan) -> str | None:
         relation = relations(scan.relation)
@@ -215,10 +215,10 @@ def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan]
 
 
 def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]) -> dict[str, str]:
-    """Makes the auxiliary relations of a view, or finds equal ones; the planned id and the real one of each.
+    """Creates the auxiliary relations of a view, or finds equal ones; returns the real id for each planned one.
 
-    Those of a view that is refreshed on demand are its own, for they are true as of its own last refresh. `free` ones
-    are given the place of one that is like them.
+    A view that is refreshed on demand shares none, because its own are up to date as of its own last refresh. `free`
+    ones are redefined where that can be maintained incrementally.
     """
     shared = [r for r in tx.alive() if isinstance(r, Auxiliary) and not r.definition.is_demand]
     there: dict[str, Derived] = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
@@ -232,7 +232,7 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]
             continue
         schema = Schema(tuple(Column(name, a.type) for name, a in zip(part.columns, node.outputs, strict=True)))
         uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
-        again = _again(tx, free, node, schema, ids)
+        again = _reusable(tx, free, node, schema, ids)
         if again is not None:
             free.remove(again)
             ids[key] = again.id
@@ -244,18 +244,18 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]
         definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
         relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
-        tx.unfilled.add(key)
+        tx.to_load.add(key)
         there[print_] = relation
         ids[key] = key
     return ids
 
 
-def _again(
+def _reusable(
     tx: OpenTransaction, free: Sequence[Derived], node: n.Node, schema: Schema, ids: dict[str, str]
 ) -> Derived | None:
-    """An auxiliary relation that can follow the change from what it holds to an expression.
+    """An auxiliary relation whose redefinition as an expression can be maintained incrementally.
 
-    If those of a recursion can, their ids are noted: all of them refer to each other.
+    For one of a recursion, the ids of all of its relations are recorded in `ids`: they refer to each other.
     """
     for relation in free:
         former = as_derived(tx.state.relations[relation.id])
@@ -276,7 +276,7 @@ def _again(
     return None
 
 
-# replacing ----------------------------------------------------------------------------------------
+# ALTER and OR REPLACE -----------------------------------------------------------------------------
 
 
 def alter_view(tx: OpenTransaction, statement: sql.AlterView) -> None:
@@ -311,7 +311,7 @@ def alter_view(tx: OpenTransaction, statement: sql.AlterView) -> None:
 
 
 def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, made: Made, place: Place) -> None:
-    """Gives a view another query. With the same columns it stays the same relation; its feed gets the difference."""
+    """Replaces the query of a view. With the same columns it stays the same relation; its feed gets the difference."""
     if reading(tx.alive()).reads_itself(relation.id, made.uses):
         raise SqlError(f"{relation.name} would read itself", place=place, hint="use other relations")
     old = [(c.name.lower(), c.type) for c in relation.schema]
@@ -337,35 +337,36 @@ def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, mad
 def redefine(
     tx: OpenTransaction, relation: Derived, definition: Definition, made: Made, others: Collection[str] = ()
 ) -> None:
-    """Gives a view another definition with the same columns; what reads it is not looked at.
+    """Replaces the definition of a view by one with the same columns; leaves the views that read it alone.
 
-    A stored one follows that like any change if it can; else it is filled anew. `others` are redefined with it. One
-    that was suspended is maintained from then on.
+    A stored view is maintained incrementally if possible; else it is refreshed in full. `others` are redefined with it.
+    A suspended view is maintained from then on.
     """
     definition = replace(definition, suspended=0)
     tx.suspended.discard(relation.id)
     if reading(tx.alive()).reads_itself(relation.id, made.uses):
         raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
     before = relation.definition.hidden
-    tx.defined[relation.id] = _laid_out(tx, definition, made.node, relation, others)
+    tx.defined[relation.id] = _with_auxiliaries(tx, definition, made.node, relation, others)
     tx.untried.add(relation.id)
     if definition.is_stored:
-        _brought_along(tx, relation.id)
+        _schedule(tx, relation.id)
     _drop_unused(tx, before)
 
 
-def _brought_along(tx: OpenTransaction, key: str) -> None:
+def _schedule(tx: OpenTransaction, key: str) -> None:
+    """Decides whether the commit maintains a redefined view incrementally or computes it from its inputs."""
     tx.redefined.discard(key)
     former = tx.state.relations.get(key)
-    new = former is None or as_derived(former).definition.is_demand or key in tx.unfilled
+    new = former is None or as_derived(former).definition.is_demand or key in tx.to_load
     if not new and compared(tx, as_derived(tx.by_id(key))).follows:
         tx.redefined.add(key)
     else:
-        tx.unfilled.add(key)
+        tx.to_load.add(key)
 
 
 def reread(tx: OpenTransaction, key: str) -> None:
-    """Views over a virtual view that was replaced are read again, under its new definition."""
+    """Translates the queries of the views over a replaced virtual view again, under its new definition."""
     users = tx.dependents(key)
     for user in users:
         made = made_again(tx, user)
@@ -375,7 +376,7 @@ def reread(tx: OpenTransaction, key: str) -> None:
             reread(tx, user.id)
 
 
-# dropping -----------------------------------------------------------------------------------------
+# DROP ---------------------------------------------------------------------------------------------
 
 
 def drop_view(tx: OpenTransaction, statement: sql.DropView) -> None:
@@ -434,16 +435,16 @@ def _drop_all(tx: OpenTransaction, relations: Sequence[Relation]) -> None:
     hidden: list[str] = []
     for gone in relations:
         hidden += gone.definition.hidden if isinstance(gone, Derived) else ()
-        tx.unfilled.discard(gone.id)
+        tx.to_load.discard(gone.id)
         tx.drop(gone)
     _drop_unused(tx, tuple(hidden))
 
 
 def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
-    """Drops auxiliary relations that no view needs any more; those over others first."""
+    """Drops auxiliary relations that no view needs any more, each before those that it reads."""
     for key in reversed(keys):
         if any(relation.id == key for relation in tx.alive()) and not tx.dependents(key):
-            tx.unfilled.discard(key)
+            tx.to_load.discard(key)
             tx.drop(tx.by_id(key))
 
 
@@ -454,7 +455,7 @@ def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Der
     return relation
 
 
-# explaining -----------------------------------------------------------------------------------------
+# EXPLAIN --------------------------------------------------------------------------------------------
 
 
 def would_save(state: State, relation: Relation) -> str | None:
@@ -466,5 +467,5 @@ def would_save(state: State, relation: Relation) -> str | None:
         return None
     scans = [scan for part in parts for scan in n.scans(part.node)]
     names = dict.fromkeys(state.relations[scan.relation].name for scan in scans if scan.relation in state.relations)
-    kept = ", ".join(title(part.node) for part in parts)
-    return f"WITH (auxiliary = true) would keep {kept}: a change would no longer read {' and '.join(names)} for them"
+    stored = ", ".join(title(part.node) for part in parts)
+    return f"WITH (auxiliary = true) would store {stored}: a change would no longer read {' and '.join(names)} for them"

@@ -1,7 +1,7 @@
-"""Which function carries out which statement: one table for changes and definitions, one for what is asked.
+"""Which function runs which statement: one table for changes and definitions, one for questions, one for EXPLAIN.
 
-A statement that changes or defines something runs in a transaction. All others ask a session, which is a database or
-one of its transactions.
+A statement that changes or defines something runs in a transaction. All others run in a session, which is a database
+or one of its transactions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CHANGES: dict[type, Callable[[OpenTransaction, Any], int | None]] = {
     sql.AlterAssertion: alter_assertion,
     sql.DropAssertion: drop_assertion,
 }
-"""Statements that change or define something: each gives the number of rows it touched, if it touches rows."""
+"""Statements that change or define something: each returns the number of rows it touched, if it touches rows."""
 
 QUESTIONS: dict[type, Callable[[Session, Any], Result]] = {
     sql.Select: asking.select,
@@ -63,7 +63,7 @@ QUESTIONS: dict[type, Callable[[Session, Any], Result]] = {
     sql.Set: asking.set_limit,
     sql.Check: lambda session, statement: session.check(),
 }
-"""Statements that ask something, or say how statements are to run."""
+"""Statements that ask something, and SET."""
 
 EXPLAINED: dict[type, Callable[[Session, Any], list[str]]] = {
     Name: asking.explain_named,
@@ -75,7 +75,7 @@ EXPLAINED: dict[type, Callable[[Session, Any], list[str]]] = {
     sql.CreateView: lambda session, statement: session.tried(lambda tx: create_view(tx, statement)),
     sql.AlterView: lambda session, statement: session.tried(lambda tx: alter_view(tx, statement)),
 }
-"""What EXPLAIN explains: lines of text."""
+"""Statements that EXPLAIN explains, as lines of text."""
 
 
 class StatementActions:
@@ -98,7 +98,7 @@ class StatementActions:
 
 
 def run(session: Session, statement: Statement) -> Result:
-    """Carries out a statement."""
+    """Runs a statement."""
     parsed = sql.parse(statement)
     kind = type(parsed)
     if isinstance(parsed, sql.Control):

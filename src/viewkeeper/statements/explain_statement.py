@@ -1,4 +1,4 @@
-"""What a statement would read or reach, said without running it."""
+"""EXPLAIN of a query or a change: what it would read or reach, found without running it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Change = sql.Insert | sql.Update | sql.Delete | sql.Merge
 
 
 def explain_select(store: Store, select: sql.Select) -> list[str]:
-    """The relations a query reads, and which way it goes to the engine, as lines."""
+    """The relations that a query reads, and whether it runs as written or through the algebra, as lines."""
     state = store.refresh()
     if select.epoch is not None:
         state.check_epoch(select.epoch)
@@ -38,8 +38,8 @@ def explain_select(store: Store, select: sql.Select) -> list[str]:
             seen.add(relation.id)
             lines += [f"  {line}" for line in _read(state, relation, epoch)]
     found = translated(store, query, TablesAt(store, state, epoch))
-    way = f"runs as it is written: {found}" if isinstance(found, str) else "runs through the algebra of views"
-    return [*(lines if seen else ["reads no table"]), way]
+    how = f"runs as it is written: {found}" if isinstance(found, str) else "runs through the algebra of views"
+    return [*(lines if seen else ["reads no table"]), how]
 
 
 def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
@@ -54,7 +54,7 @@ def _read(state: State, relation: Relation, epoch: int) -> Iterator[str]:
     rows = sum(file.rows for file in files)
     late = ""
     if definition is not None and definition.is_demand and epoch == state.epoch:
-        late = f", true as of epoch {definition.refreshed}{', suspended' if definition.suspended else ''}"
+        late = f", up to date as of epoch {definition.refreshed}{', suspended' if definition.suspended else ''}"
     size = f"{_count(rows, 'stored row')} in {_count(len(files), 'file')}"
     yield f"{relation.name}: a {relation.kind_words}, {size}{late}"
 
@@ -64,14 +64,14 @@ def _count(number: int, what: str) -> str:
 
 
 def explain_change(tx: OpenTransaction, change: Change) -> list[str]:
-    """The views that a change to a table would reach, nearest first, and those it passes by, as lines."""
+    """The views over a table that a change of it would reach, nearest first, and those that it would not, as lines."""
     table = tx.table(change.table, change.table.place)
     touched = _assigned(change, table)
-    told = "its rows" if touched is None else f"only {', '.join(touched)} of its rows"
-    lines = [f"{type(change).__name__.upper()} changes {table.name}: {told}"]
+    what = "its rows" if touched is None else f"only {', '.join(touched)} of its rows"
+    lines = [f"{type(change).__name__.upper()} changes {table.name}: {what}"]
     reads = {view.id: _reads(view) for view in tx.alive() if isinstance(view, VirtualView | MaterializedView)}
     reached: dict[str, str] = {table.id: ""}
-    passed: dict[str, str] = {}
+    not_reached: dict[str, str] = {}
     waiting: list[Relation] = [table]
     while waiting:
         below = waiting.pop(0)
@@ -80,10 +80,10 @@ def explain_change(tx: OpenTransaction, change: Change) -> list[str]:
             if view.id in reached or columns is None:
                 continue
             if below is table and touched is not None and columns.isdisjoint(name.lower() for name in touched):
-                passed[view.id] = f"which does not read {', '.join(touched)}"
+                not_reached[view.id] = f"which does not read {', '.join(touched)}"
                 continue
             if below is table and (why := _ruled_out(view, change, table, touched)):
-                passed[view.id] = why
+                not_reached[view.id] = why
                 continue
             reached[view.id] = "" if below is table else f" through {below.name}"
             if not view.definition.is_demand:
@@ -93,7 +93,8 @@ def explain_change(tx: OpenTransaction, change: Change) -> list[str]:
     for view, through in views:
         only = _ONLY[kinds[view.id]] if not view.definition.is_demand else ""
         lines.append(f"  reaches {view.name}{through}, {_what_happens(view)}{only}")
-    lines += [f"  passes by {tx.by_id(key).name}, {why}" for key, why in passed.items() if key not in reached]
+    missed = [(tx.by_id(key).name, why) for key, why in not_reached.items() if key not in reached]
+    lines += [f"  does not reach {name}, {why}" for name, why in missed]
     return lines if len(lines) > 1 else [*lines, "  reaches no view"]
 
 
@@ -110,7 +111,7 @@ def _kinds(views: list[Derived], table: Relation, change: Change) -> dict[str, K
     made = {sql.Insert: Kinds.ADDITIONS, sql.Delete: Kinds.REMOVALS}.get(type(change), Kinds.BOTH)
     kinds = {table.id: made, **dict.fromkeys((view.id for view in views), Kinds.NONE)}
     signs = {view.id: polarities(view.definition.as_written) for view in views}
-    for _ in views:  # each time, one view more on every way from the table is known
+    for _ in views:  # each pass extends every path from the table by one view
         for key, read in signs.items():
             for below, polarity in read.items():
                 kinds[key] |= polarity.gives(kinds.get(below, Kinds.NONE))
@@ -118,21 +119,21 @@ def _kinds(views: list[Derived], table: Relation, change: Change) -> dict[str, K
 
 
 def _assigned(change: Change, table: Relation) -> list[str] | None:
-    """The columns an UPDATE can change; None if whole rows come or go."""
+    """The columns that an UPDATE assigns; None for a statement that inserts or deletes rows."""
     if not isinstance(change, sql.Update):
         return None
     return [table.schema.column(name, table.name).name for name, _ in change.assignments]
 
 
 def _ruled_out(view: Derived, change: Change, table: Relation, touched: list[str] | None) -> str | None:
-    """Why no row that a statement changes can be in a view: its WHERE contradicts the view's filter."""
+    """Why no row that a statement changes can be in a view, because its WHERE contradicts the view's filter."""
     if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None:
         return None
-    said = ranges_of(change.where, table.schema, change.alias)
+    ranges = ranges_of(change.where, table.schema, change.alias)
     assigned = {name.lower() for name in touched or ()}
     columns: list[str] = []
     for filters in filters_of(view.definition.as_written, table.id):
-        found = [name for name in said.contradictions(filters) if name.lower() not in assigned]
+        found = [name for name in ranges.contradictions(filters) if name.lower() not in assigned]
         if not found:
             return None
         columns += found
@@ -140,7 +141,7 @@ def _ruled_out(view: Derived, change: Change, table: Relation, touched: list[str
 
 
 def _reads(view: Derived) -> dict[str, set[str]]:
-    """The columns a view's query takes of each stored relation; virtual views in it are read through."""
+    """The columns that a view's query reads of each stored relation, with virtual views expanded."""
     taken: dict[str, set[str]] = {}
     for scan in scans(view.definition.as_written):
         taken.setdefault(scan.relation, set()).update(name.lower() for name in scan.stored_names)
@@ -152,7 +153,7 @@ def _what_happens(view: Derived) -> str:
     if not definition.is_stored:
         return "a view that stores nothing"
     if definition.suspended:
-        return f"a {view.kind_words} that is suspended: it takes it in at its next REFRESH"
+        return f"a {view.kind_words} that is suspended until its next REFRESH"
     if definition.is_demand:
-        return f"a {view.kind_words} that takes it in at its next REFRESH"
+        return f"a {view.kind_words} maintained by its next REFRESH"
     return f"a {view.kind_words} maintained by the commit"

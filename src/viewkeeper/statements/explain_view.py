@@ -1,4 +1,4 @@
-"""EXPLAIN VIEW: what is kept, the change that each table leads to, what is read for it, and what either way costs."""
+"""EXPLAIN VIEW: what is stored, the change that each table leads to, what it reads, and the cost of either refresh."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
 from viewkeeper.recursion.printed_rules import maintenance_rules
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Workspace
-from viewkeeper.statements.define_views import keeps_more, would_save
+from viewkeeper.statements.define_views import has_auxiliaries, would_save
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.suspension import stale_remarks
 
 SHOWN = (1, 1_000, 100_000)
-"""The cost of following a change is shown for so many changed rows."""
+"""The numbers of changed rows for which the cost of an incremental refresh is shown."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Part:
 
 
 def explain(store: Store, state: State, name: str, form: str) -> str:
-    """How a view is kept, as text or JSON."""
+    """How a view is maintained, as text or JSON."""
     relation = state.find(name)
     assert isinstance(relation, Derived)
     definition = relation.definition
@@ -70,7 +70,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     body["relevant"] = {
         kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
     }
-    if definition.is_stored and keeps_more(definition):
+    if definition.is_stored and has_auxiliaries(definition):
         body["by keys"] = needless(query, declared_keys(state.relations.get))
     if definition.is_demand:
         body["true as of epoch"] = definition.refreshed
@@ -81,7 +81,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     recursions = _strategies(store, state, relation)
     if recursions:
         body["recursion"] = recursions
-    shared = _in_common(state, relation)
+    shared = _shared_joins(state, relation)
     if shared:
         body["in common"] = shared
     saved = would_save(state, relation)
@@ -91,7 +91,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
 
 
 def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]]:
-    """Per table, the changes of it that can lead to a kind of change of the view; the others never do."""
+    """Per table, the kinds of its changes that can lead to a kind of change of the view."""
     words = {Kinds.ADDITIONS: "insertions", Kinds.REMOVALS: "deletions"}
     return {
         state.relations[key].name: [word for kind, word in words.items() if kind in kinds]
@@ -99,14 +99,14 @@ def _relevant(state: State, query: n.Node, wanted: Kinds) -> dict[str, list[str]
     }
 
 
-def _in_common(state: State, relation: Derived) -> list[dict[str, Any]]:
-    """The joins that a stored view has in common with others: their changes are derived once for all of them."""
+def _shared_joins(state: State, relation: Derived) -> list[dict[str, Any]]:
+    """The joins that a stored view shares with others: their changes are derived once for all of them."""
     own = {relation.id, *relation.definition.hidden}
     there = state.alive()
     stored = [r for r in there if isinstance(r, Derived) and r.definition.is_stored and not r.definition.is_demand]
-    kept = [r for r in stored if refresh_of(r, there) != "full"]
+    incremental = [r for r in stored if refresh_of(r, there) != "full"]
     found = []
-    for common in Sharing((r.id, maintained_node(r)) for r in kept).commons.values():
+    for common in Sharing((r.id, maintained_node(r)) for r in incremental).commons.values():
         others = {known_as(state.alive(), as_derived(state.relations[key])) for key in common.users - own}
         if common.users & own and others - {relation.name}:
             found.append({"join": str(common), "with": sorted(others - {relation.name})})
@@ -144,7 +144,7 @@ def _changes(store: Store, state: State, relation: Derived) -> dict[str, dict[st
 
 
 def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]]:
-    """The rules that derive the changes of the recursions in a view that stores nothing."""
+    """The rules that derive the changes of the recursions in a virtual view."""
     found = []
     reader = StateReader(store, state.relations.__getitem__, state.epoch, state.epoch)
     for part in query.walk():
@@ -155,7 +155,7 @@ def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]
 
 
 def _strategies(store: Store, state: State, relation: Derived) -> list[dict[str, Any]]:
-    """How the recursions of a view are kept: their rules, and the way in which what goes is worked out."""
+    """How the recursions of a view are maintained: their rules, and the algorithm that derives deleted rows."""
     found = []
     for key in (relation.id, *relation.definition.hidden):
         stored = as_derived(state.relations[key])
@@ -174,9 +174,9 @@ def _strategies(store: Store, state: State, relation: Derived) -> list[dict[str,
 
 
 def _cost(store: Store, state: State, relation: Derived, key: str) -> dict[str, Any]:
-    """Seconds expected by change, for some numbers of changed rows, and anew.
+    """Expected seconds of an incremental refresh, for some numbers of changed rows, and of a full one.
 
-    "full from" is where `auto` turns to computing anew: None if it never does, or is not what decides.
+    "full from" is the break-even of `auto`: None if full never becomes cheaper, or if refresh is not 'auto'.
     """
     engine, find = store.engine, state.relations.__getitem__
     rates, tuning = RATES[engine.kind], engine.tuning
@@ -211,7 +211,7 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
     options = ", ".join(f"{name} = {value}" for name, value in body["options"].items())
     lines = [f"{body['view']}: {relation.kind_words}{f' ({options})' if options else ''}"]
     if "true as of epoch" in body:
-        lines.append(f"true as of epoch {body['true as of epoch']}")
+        lines.append(f"up to date as of epoch {body['true as of epoch']}")
     lines += body.get("stale", ())
     lines.append("columns: " + ", ".join(f"{name} {kind}" for name, kind in body["columns"].items()))
     keys = "; ".join(f"({', '.join(key)})" for key in body["keys"])
@@ -224,7 +224,7 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
     for rederived in body.get("maintenance rules", ()):
-        lines.append(f"what changes of {rederived['relation']} is derived on demand, by these rules:")
+        lines.append(f"changes of {rederived['relation']} are derived on demand, by these rules:")
         lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
     for recursion in body.get("recursion", ()):
         lines.append(f"recursion of {recursion['relation']}:")
@@ -238,7 +238,7 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         if any(len(words) == 1 for words in tables.values()):
             lines.append(f"{kind} can only come from {', '.join(_from(words, name) for name, words in tables.items())}")
     for shared in body.get("in common", ()):
-        lines.append(f"in common with {', '.join(shared['with'])}: {shared['join']}")
+        lines.append(f"shared with {', '.join(shared['with'])}: {shared['join']}")
         lines.append(f"  its change is derived once for all when more than {tuning.shared_rows:,} rows change")
     if "auxiliary = true" in body:
         lines.append(body["auxiliary = true"])
@@ -255,17 +255,17 @@ def _from(words: list[str], table: str) -> str:
 
 def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
     lines = []
-    for table, told in changes.items():
-        lines.append(f"when {table} changes, δ = {told['change']}")
-        lines += [f"  {read}" for read in told["reads"] or ["reads nothing but the change"]]
-        cost = told["cost"]
+    for table, change in changes.items():
+        lines.append(f"when {table} changes, δ = {change['change']}")
+        lines += [f"  {read}" for read in change["reads"] or ["reads nothing but the change"]]
+        cost = change["cost"]
         if cost is None:
             continue
         sizes = [f"{span(seconds)} for {count(int(rows))}" for rows, seconds in cost["incremental"].items()]
         lines.append(f"  cost, incremental: about {', '.join(sizes)}; full: about {span(cost['full'])}")
         if cost["refresh"] == "auto":
-            turn = cost["full from"]
-            how = "is always incremental" if turn is None else f"turns to full from about {count(turn)} changed on"
+            least = cost["full from"]
+            how = "is always incremental" if least is None else f"is full from about {count(least)} changed on"
             lines.append(f"  refresh = 'auto' {how}")
         elif cost["refresh"] is not None:
             lines.append(f"  refresh = '{cost['refresh']}' decides, whatever it costs")

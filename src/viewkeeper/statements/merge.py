@@ -1,7 +1,7 @@
-"""MERGE: one query whose rows are what happens to each row, an old one, a new one, or both.
+"""MERGE: becomes one query with a row per touched row: its old values, its new values, its weight and the action.
 
-Branches (matched, not matched, not matched by source) are united, so that the engine is asked once. Per row the first
-WHEN clause that applies counts.
+It is a union of branches (matched, not matched, not matched by source), so that the engine is asked once. Per row the
+first WHEN clause that applies counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DELETE, UPDATE, INSERT = 1, 2, 3
 
 
 def merge(tx: OpenTransaction, statement: sql.Merge) -> int:
-    """Carries out a MERGE; the number of rows inserted, updated and deleted."""
+    """MERGE; returns the number of rows inserted, updated and deleted."""
     relation = tx.table(statement.table, statement.table.place)
     source, schema, keys = _source(tx, relation, statement)
     kinds = {clause.matched for clause in statement.clauses}
@@ -65,7 +65,7 @@ def merge(tx: OpenTransaction, statement: sql.Merge) -> int:
 
 
 def _source(tx: OpenTransaction, relation: Relation, statement: sql.Merge) -> tuple[Frame, Schema, Keys | None]:
-    """The source, computed once, and the target's keys that it names."""
+    """The source, computed once, and the keys of the target that occur in it."""
     engine = tx.store.engine
     query = QueryText.of_pieces(_all_of(statement.source, statement.source_alias), statement.table.text)
     raw = select_frame(tx, query)
@@ -88,7 +88,7 @@ def _all_of(source: Name | exp.Expr, alias: str) -> exp.Select:
 
 
 def _keys(tx: OpenTransaction, relation: Relation, statement: sql.Merge, schema: Schema, rows: pa.Table) -> Keys | None:
-    """Keys of the target taken from the source, if the condition equates columns of the two."""
+    """The keys of the target that occur in the source, if the condition equates columns of the two."""
     pairs: dict[str, str] = {}
     for node in anded(statement.on):
         if isinstance(node, exp.EQ):
@@ -106,13 +106,13 @@ def _keys(tx: OpenTransaction, relation: Relation, statement: sql.Merge, schema:
     try:
         values = cast_table(rows.select(list(pairs.values())), wanted, relation.name, "UTC")
     except TypeMismatch:
-        return None  # a source value that no target value can equal; the join will see to it
+        return None  # a source value that no target value can equal; the join finds no match for it
     return Keys(consolidate(signed(canonical(values, wanted), 1)).drop_columns([WEIGHT]), wanted, tx.store.tuning)
 
 
 @dataclass(frozen=True)
 class _Branch:
-    """The query for the rows of one kind, its clauses, and the columns that each gives a value."""
+    """The query for one kind of rows, its clauses, and the columns that each clause assigns."""
 
     query: QueryText
     clauses: list[sql.MergeClause]
@@ -120,7 +120,7 @@ class _Branch:
 
 
 def _query(relation: Relation, statement: sql.Merge, kind: str, source: Schema) -> _Branch:
-    """What happens to the rows of one kind: columns _vk_o* (old), _vk_v* (values of clauses), _vk_w (weight), _vk_c."""
+    """The query for one kind of rows: columns _vk_o* (old), _vk_v* (new by clause), _vk_w (weight), _vk_c (clause)."""
     clauses = [clause for clause in statement.clauses if clause.matched == kind]
     tests = [clause.condition or exp.true() for clause in clauses]
     visible = None if kind == "not matched by source" else source
@@ -152,7 +152,7 @@ def _query(relation: Relation, statement: sql.Merge, kind: str, source: Schema) 
 
 
 def _branch(tx: OpenTransaction, relation: Relation, branch: _Branch, given: dict[str, Frame]) -> Frame:
-    """What happens to the rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
+    """The rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
     frame = select_frame(tx, branch.query, given).filter(parsed("_vk_c >= 0"))
     wide = []
     for name, _ in columns_of(tx, frame, branch.query):
@@ -181,7 +181,7 @@ def _action(clause: sql.MergeClause) -> int:
 def _values(
     relation: Relation, clause: sql.MergeClause, source: Schema | None, source_alias: str
 ) -> dict[str, exp.Expr]:
-    """Per column the expression a clause gives it."""
+    """The expression that a clause assigns to each column."""
     if not clause.action.endswith("all"):
         return {relation.schema.column(name, relation.name).name: value for name, value in clause.assignments}
     if source is None:
@@ -205,8 +205,8 @@ def _apply_small(tx: OpenTransaction, relation: Relation, events: pa.Table, repe
     new = canonical(conform(events.select([f"_vk_n{i}" for i in range(len(schema))]), schema), schema)
     actions, weights = events["_vk_a"].to_pylist(), events["_vk_w"].to_pylist()
     seen: set[tuple[object, ...]] = set()
-    gone: list[int] = []
-    come: list[int] = []
+    deleted: list[int] = []
+    inserted: list[int] = []
     for index, (row, action) in enumerate(zip(row_tuples(old), actions, strict=True)):
         if action != INSERT:
             if row in seen:
@@ -214,13 +214,13 @@ def _apply_small(tx: OpenTransaction, relation: Relation, events: pa.Table, repe
                     continue
                 raise _several(relation, row)
             seen.add(row)
-            gone.append(index)
+            deleted.append(index)
         if action != DELETE:
-            come.append(index)
-    minus = _weighted(take(old, gone), [-weights[i] for i in gone])
-    plus = _weighted(take(new, come), [weights[i] for i in come])
+            inserted.append(index)
+    minus = _weighted(take(old, deleted), [-weights[i] for i in deleted])
+    plus = _weighted(take(new, inserted), [weights[i] for i in inserted])
     apply_rows(tx, relation, pa.concat_tables([minus, plus]))
-    return len({*gone, *come})
+    return len({*deleted, *inserted})
 
 
 def _weighted(rows: pa.Table, weights: list[int]) -> pa.Table:
@@ -233,20 +233,20 @@ def _apply_large(tx: OpenTransaction, relation: Relation, events: Frame, repeats
     stable, count = materialize(tx.store, events, Schema(tuple(columns)), "")
     names = [quote(name) for name in schema.names]
     olds = [f"_vk_o{i}" for i in range(len(schema))]
-    gone = stable.filter(parsed(f"_vk_a <> {INSERT}")).select(*olds, "_vk_w")
+    deleted = stable.filter(parsed(f"_vk_a <> {INSERT}")).select(*olds, "_vk_w")
     before = Schema(tuple(Column(old, column.type) for old, column in zip(olds, schema, strict=True)))
     if repeats:
-        gone = grouped(gone, before, (), {"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
+        deleted = grouped(deleted, before, (), {"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
     else:
-        twice = grouped(gone, before, (), {"_vk_w": "count"}).filter(parsed("_vk_total > 1"))
+        twice = grouped(deleted, before, (), {"_vk_w": "count"}).filter(parsed("_vk_total > 1"))
         found = engine.collect(twice.select(*olds).limit(1))
         if found.num_rows:
             raise _several(relation, row_tuples(found)[0])
-    minus = gone.select(*listed(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}"))
-    come = stable.filter(parsed(f"_vk_a <> {DELETE}"))
+    minus = deleted.select(*listed(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}"))
+    inserted = stable.filter(parsed(f"_vk_a <> {DELETE}"))
     plus = canonical_frame(
         engine,
-        come.select(*listed(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}")),
+        inserted.select(*listed(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}")),
         schema,
         WEIGHT,
     )

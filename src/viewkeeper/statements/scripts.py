@@ -1,4 +1,4 @@
-"""Texts of several statements: run one after the other, and which of them failed."""
+"""Scripts: texts of several statements, run one after the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def each_statement(text: str, run: Callable[[Statement], Result]) -> Iterator[Re
 
 
 def _deep(run: Callable[[Statement], Result], statement: Statement) -> Result:
-    """Runs a statement; one that is nested deeper than Python can follow is said to be so."""
+    """Runs a statement; an error for one that is nested deeper than Python's stack."""
     try:
         return run(statement)
     except RecursionError:

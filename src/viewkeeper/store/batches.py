@@ -46,7 +46,7 @@ class BatchWriter:
         return f"relations/{self.relation}/{self.lease.id}-{uuid.uuid4().hex}{suffix}"
 
     def write_rows(self, rows: pa.Table, *, merged: bool = False) -> list[DataFile]:
-        """Signed rows from the driver; a merged file carries the epochs of its rows, a commit's own does not."""
+        """Writes signed rows from the driver; a merged file holds the epochs of its rows, a commit's own does not."""
         if rows.num_rows == 0:
             return []
         if EPOCH not in rows.column_names:
@@ -82,7 +82,7 @@ class BatchWriter:
         return written
 
     def write_frame(self, frame: Frame, rows: int, *, merged: bool = False) -> list[DataFile]:
-        """Signed rows of a frame (columns, weight, epoch), written by the engine in key ranges."""
+        """Writes signed rows of a frame (columns, weight, epoch): the engine writes them in key ranges."""
         directory = self._new_path("")
         parts = max(1, -(-rows // self.engine.tuning.file_rows))
         with self._leaving_nothing(directory):
@@ -94,9 +94,9 @@ class BatchWriter:
 
     @contextlib.contextmanager
     def _leaving_nothing(self, *paths: str) -> Iterator[None]:
-        """If what is done here fails, removes what it has written, files or directories: nobody has seen it.
+        """Removes files and directories again if writing them fails: nobody has seen them.
 
-        An engine may still be writing, so the lease stays as the mark of what it adds.
+        An engine may still be writing, so the lease remains to mark what it adds.
         """
         try:
             yield
@@ -110,7 +110,7 @@ class BatchWriter:
             raise
 
     def _adopt(self, directory: str, *, merged: bool) -> list[DataFile]:
-        """The files the engine wrote, made durable, measured, and freed of its side files."""
+        """The files that the engine wrote, synced and measured; its other files are removed."""
         listed = self.storage.list(directory)
         data = sorted(item.path for item in listed if item.path.endswith(".parquet") and item.size)
         self.storage.delete(item.path for item in listed if item.path not in set(data))
@@ -121,9 +121,9 @@ class BatchWriter:
         def look(path: str) -> DataFile:
             written = self.storage.read(path)
             if written is None:
-                raise StorageError(f"the engine's file {path} is gone", hint="run the statement again")
+                raise StorageError(f"the engine's file {path} is missing", hint="run the statement again")
             rows = decode(written, path, self.schema)
-            if again:  # Sail names the entries of a map as no other writer does, and then cannot read both together
+            if again:  # Sail names the entries of a map differently from other writers, and cannot read both together
                 written = self._parquet(rows)
                 self.storage.delete([path])
                 path = self._new_path(".parquet")
@@ -137,24 +137,24 @@ class BatchWriter:
 
 
 def _measured(schema: Schema) -> list[str]:
-    """The columns whose statistics stand in the file. Those of floats leave NaN out, so engines would skip NaN rows."""
+    """The columns with statistics in the file. Not floats: statistics leave NaN out, so engines would skip NaN rows."""
     return [c.name for c in schema if not c.type.is_nested and not c.type.is_float] + [WEIGHT, EPOCH]
 
 
 def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Rows in the order files keep: by key, NULLs last."""
+    """Rows in the order of files: by key, NULLs last."""
     names = [name for name in schema.sort_columns if not schema.column(name).type.is_nested]
     if not names or rows.num_rows < 2:
         return rows
     order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
     try:
         return rows.take(order)
-    except pa.ArrowNotImplementedError:  # Arrow cannot take rows with maps; such a file just stays unsorted
+    except pa.ArrowNotImplementedError:  # Arrow cannot sort rows with maps; such a file stays unsorted
         return rows
 
 
 def describe(part: pa.Table, schema: Schema, path: str, data: bytes, *, merged: bool) -> DataFile:
-    """What the ledger keeps of a file with these rows and bytes."""
+    """The ledger's description of a file with these rows and bytes."""
     weights = pc.min_max(part[WEIGHT]).as_py()
     epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py()
     return DataFile(

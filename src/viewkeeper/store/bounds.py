@@ -1,7 +1,7 @@
-"""Measuring the bounds of a file's columns, and picking the files that may hold some keys or ranges.
+"""The bounds of a file's columns, and picking the files that may hold some keys.
 
-Values are compared as plain Python values (dates as days, timestamps as microseconds), which order as Spark orders
-them. Long strings are cut, the upper one rounded up.
+Values are compared as plain Python values (dates as days, timestamps as microseconds), which sort as in Spark. Long
+strings are truncated, upper bounds rounded up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.column_bounds import Bound
 
 CUT = 48
-"""How many letters or bytes of a long value a bound keeps."""
+"""How many characters or bytes of a long value a bound has."""
 
 
 def measure(table: pa.Table, schema: Schema) -> dict[str, Bound]:
@@ -54,7 +54,7 @@ def _measure_column(array: pa.ChunkedArray, kind: Type) -> Bound | None:
 
 
 def comparable_rows(table: pa.Table, schema: Schema) -> list[tuple[Any, ...]]:
-    """Rows of keys in the form bounds compare; NaN as the NAN mark. Nested columns are left as None-free marks."""
+    """Rows of keys as values that bounds can be compared with; NaN becomes the NAN mark."""
     columns: list[list[Any]] = []
     for column in schema:
         values = comparable_array(table.column(column.name), column.type).to_pylist()
@@ -85,7 +85,7 @@ def _cut_high(value: Any) -> Any:
 
 
 class Keys:
-    """Key values to look up, arranged for picking files: sorted by their first column."""
+    """Key values to look up, sorted by their first column for picking files."""
 
     def __init__(self, table: pa.Table, schema: Schema, tuning: Tuning) -> None:
         """`table` has the key columns, `schema` their names and types, in the same order."""

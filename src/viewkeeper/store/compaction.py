@@ -1,7 +1,7 @@
 """Compaction: the same contents in fewer, key-sorted files. Never makes an epoch.
 
-Every row keeps its epoch unless that is older than the promised history: then it moves up to the horizon, the oldest
-epoch anyone may still read, where rows that cancel each other vanish.
+Every row keeps its epoch, unless that is older than the horizon, the oldest epoch anyone may still read. Older rows get
+the horizon as their epoch, and rows that cancel there are dropped.
 
     merge(F) = Σ over (row, max(epoch, horizon)) of the weights, zeros left out
 """
@@ -51,7 +51,7 @@ def tier(file: DataFile, fan: int) -> int:
 
 
 def is_due(state: State, key: str, tuning: Tuning) -> bool:
-    """Whether a relation has so many files of one tier that they are worth merging."""
+    """Whether a relation has enough files of one tier to merge them."""
     relation = state.relations.get(key)
     return relation is not None and relation.dropped is None and _full_tier(relation, tuning) is not None
 
@@ -153,7 +153,7 @@ def _swap(
 ) -> bool:
     """Enters the replacement in the ledger, unless another process already replaced one of the files.
 
-    With it goes which epochs are no longer there: of this relation, or (unless it folds alone) of all.
+    The entry also records the new horizon: of this relation, or (unless it folds alone) of all.
     """
     paths = [file.path for file in files]
     with store.storage.lock(LOCK):

@@ -29,7 +29,7 @@ def decode(data: bytes, path: str, schema: Schema) -> pa.Table:
 
 
 def read_file(storage: Storage, file: DataFile, schema: Schema) -> pa.Table:
-    """A whole file that the ledger names on the driver, in the stored schema."""
+    """All rows of a file that the ledger names, on the driver, in the stored schema."""
     table = decode(checked_bytes(storage, file), file.path, schema)
     if table.num_rows != file.rows:
         raise damaged_file(file, f"it has {table.num_rows:,} rows, the ledger says {file.rows:,}")

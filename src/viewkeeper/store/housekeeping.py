@@ -24,7 +24,7 @@ class Housekeeping:
         self._thread: concurrent.futures.ThreadPoolExecutor | None = None
 
     def compact(self, keys: Iterable[str]) -> None:
-        """Looks at the relations with these ids as soon as the thread is free."""
+        """Compacts the relations with these ids, where due, as soon as the thread is free."""
         from viewkeeper.store.compaction import is_due
 
         due = [key for key in keys if is_due(self._store.state, key, self._store.tuning)]
@@ -53,7 +53,7 @@ class Housekeeping:
             try:
                 compact_tier(self._store, key)
             except ViewkeeperError:
-                continue  # nothing is lost: the commits stand, and the next one of this relation tries again
+                continue  # nothing is lost: the commits are valid, and the next one of this relation tries again
             finally:
                 self._store.clear_scratch()
 
@@ -67,7 +67,7 @@ class Housekeeping:
             running.result()
 
     def close(self) -> None:
-        """Waits for what is under way, and ends the thread."""
+        """Waits for the current compaction, and ends the thread."""
         self.wait()
         if self._thread is not None:
             self._thread.shutdown()

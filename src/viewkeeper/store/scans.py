@@ -1,7 +1,7 @@
 """Reading a relation at an epoch: files picked by bounds on the driver, then one frame of signed rows.
 
-The frame has the relation's columns and `_weight`, not consolidated. `net_frame` and `plain_frame` are the two ways
-on: the net rows with their weights, or plain rows with duplicates repeated.
+The frame has the relation's columns and `_weight`, not consolidated. `net_frame` makes net rows with weights of it,
+`plain_frame` plain rows with duplicates repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from viewkeeper.store.bounds import Keys
 
 @dataclass(frozen=True)
 class Source:
-    """What a relation consists of at some moment: committed files, and what an open transaction adds."""
+    """The parts of a relation at an epoch: committed files, and the rows of an open transaction."""
 
     schema: Schema
     files: tuple[DataFile, ...]
@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Scan:
-    """The part of a source that may hold what is looked for."""
+    """The part of a source that may hold the wanted rows."""
 
     source: Source
     files: tuple[DataFile, ...]
@@ -71,10 +71,10 @@ class Scan:
 def pick(
     source: Source, keys: Keys | None = None, ranges: Ranges | None = None, *, with_deletions: bool = False
 ) -> Scan:
-    """Chooses files by their bounds: those that may hold a key, or a row inside the ranges.
+    """Picks files by their bounds: those that may hold a key, or a row inside the ranges.
 
-    `with_deletions` adds the files that may delete any row of those, so that only rows that are there come out, also
-    among those that are not looked for.
+    `with_deletions` adds the files that may delete any row of those, so that no deleted row is returned, even with
+    another key.
     """
     everything = (*source.files, *source.staged)
     chosen = [
@@ -129,9 +129,8 @@ def plain_frame(engine: Engine, storage: Storage, scan: Scan, *, guarded: bool) 
     frame = signed_frame(engine, storage, scan)
     names = [quote(name) for name in scan.source.schema.names]
     repeats = scan.has_repeats and not scan.source.schema.is_set
-    if (
-        scan.has_deletions
-    ):  # Sail takes grouping columns for a key, also of rows that are repeated: hidden they are none
+    # guarded if rows repeat: Sail would take the grouping columns for a key after the explode, but not computed ones
+    if scan.has_deletions:
         frame = consolidated(frame, scan.source.schema, guarded=guarded or repeats)
     if repeats:
         frame = frame.select(*listed(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"))

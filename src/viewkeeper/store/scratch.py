@@ -11,7 +11,7 @@ from viewkeeper.store.store import Store
 
 
 def materialize(store: Store, frame: Frame, schema: Schema, extra: str) -> tuple[Frame, int]:
-    """A frame computed once, into scratch files, so that later uses read instead of computing again."""
+    """A frame over scratch files with the rows of another, and their number."""
     path = store.scratch_path()
     store.engine.write(frame, store.storage.url(path))
     return adopt_scratch(store, path, schema, extra)

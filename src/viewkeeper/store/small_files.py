@@ -1,4 +1,4 @@
-"""Small files on the driver: read without the engine, and kept, for a file never changes."""
+"""Small files on the driver: read without the engine, and cached, because a file never changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from viewkeeper.store.scans import Scan
 
 
 class SmallFiles:
-    """The newest small files that were read."""
+    """A cache of the small files that were read last."""
 
     def __init__(self, storage: Storage, tuning: Tuning) -> None:
         self.storage = storage
@@ -28,7 +28,7 @@ class SmallFiles:
         self._lock = threading.Lock()
 
     def are_few(self, picked: Scan) -> bool:
-        """Whether what was picked of a relation is better read here than on the engine."""
+        """Whether the picked files of a relation are better read here than on the engine."""
         rows = sum(file.rows for file in picked.files)
         return rows <= (self.tuning.whole_rows if picked.keys is None else self.tuning.picked_rows)
 
@@ -38,7 +38,7 @@ class SmallFiles:
         parts = []
         for file in picked.files:
             rows = self._read(file, schema)
-            if keys is not None:  # of other keys not every file was picked
+            if keys is not None:  # rows with other keys are incomplete: not all their files were picked
                 rows = rows_among(rows, keys.schema.names, keys.table)
             if file.merged and file.last_epoch > epoch:
                 rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))

@@ -1,4 +1,4 @@
-"""An open store: the log, the engine that reads and writes its files, scratch files, and functions of the user's."""
+"""An open store: the log, the engine that reads and writes its files, scratch files, and user-defined functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from viewkeeper.catalog.graph import reading
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine
-from viewkeeper.engine.python_functions import load_function, sent_by_place
+from viewkeeper.engine.python_functions import load_function, sent_by_path
 from viewkeeper.errors import NotFound, ViewkeeperError
 from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
@@ -30,7 +30,7 @@ from viewkeeper.store.small_files import SmallFiles
 
 
 class Store(OpenLog):
-    """What transactions and readers share of one open database: its log, an engine, and what is in use here."""
+    """What transactions and readers of one open database share: its log, an engine, scratch files and functions."""
 
     def __init__(self, storage: Storage, engine: Engine, state: State) -> None:
         super().__init__(storage, state)
@@ -38,7 +38,7 @@ class Store(OpenLog):
         self.small = SmallFiles(storage, engine.tuning)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
-        self._brought: dict[str, Function] = {}  # functions that were imported because something needed them
+        self._brought: dict[str, Function] = {}  # functions that were imported on demand
         self._scratch = threading.local()
         self._scratch_elsewhere: str | None = None
         engine.put_scratch = self.put_scratch
@@ -53,7 +53,7 @@ class Store(OpenLog):
 
     @property
     def tuning(self) -> Tuning:
-        """The thresholds that decide how work is done here."""
+        """The thresholds of this handle."""
         return self.engine.tuning
 
     def refresh(self) -> State:
@@ -63,7 +63,7 @@ class Store(OpenLog):
             self._forget_functions()
             return state
 
-    # functions of the user's ---------------------------------------------------------------------
+    # user-defined functions ----------------------------------------------------------------------
 
     def known_functions(self) -> dict[str, str]:
         """The functions that this process has or can import, by name in lower case, with the types they return."""
@@ -71,10 +71,10 @@ class Store(OpenLog):
         return declared | {key: returns for key, (_, returns) in self.engine.functions.items()}
 
     def bring_function(self, key: str) -> None:
-        """Imports a function that the database knows by its place, unless this process has it."""
+        """Imports a function that the database knows by its module path, unless this process has it."""
         function = self.state.functions[key]
         if key not in self.engine.functions:
-            loaded = sent_by_place(function.target, load_function(function.target))
+            loaded = sent_by_path(function.target, load_function(function.target))
             self.engine.declare(function.name, loaded, function.returns)
             self._brought[key] = function
 
@@ -89,14 +89,14 @@ class Store(OpenLog):
                 self.bring_function(key)
 
     def _forget_functions(self) -> None:
-        """Forgets functions that were imported and that others have dropped or declared otherwise since."""
+        """Removes imported functions that were dropped or declared differently since."""
         for key, function in list(self._brought.items()):
             if self.state.functions.get(key) != function:
                 del self._brought[key]
                 self.engine.forget_function(key)
 
     def supply_functions(self, problem: ViewkeeperError) -> bool:
-        """Brings the functions that the engine complains about; raises for those of views that only others have."""
+        """Registers the functions that the engine lacks; raises if a view needs one that only other processes have."""
         text = f"{problem.message} {problem.detail}".lower()
         words = set(re.findall(r"\w+", text))
         brought = [key for key in self.state.functions if key in words and key not in self.engine.functions]
@@ -122,7 +122,7 @@ class Store(OpenLog):
         return BatchWriter(self.storage, self.engine, relation.id, relation.schema, self.lease)
 
     def scratch_path(self, suffix: str = "") -> str:
-        """A new path for something that this thread's transaction computes on the way.
+        """A new path for an intermediate result of this thread's transaction.
 
         Where the database cannot be written, it is an absolute one in this machine's directory for temporary files.
         """
@@ -162,16 +162,16 @@ class Store(OpenLog):
         return path
 
     def give_scratch(self) -> list[str]:
-        """What this thread has put into scratch, from now on to be removed by another."""
+        """The scratch files of this thread, which another thread takes over."""
         paths: list[str] = self._scratch.__dict__.pop("paths", [])
         return paths
 
     def take_scratch(self, paths: list[str]) -> None:
-        """Takes over what another thread has put into scratch."""
+        """Takes over the scratch files of another thread."""
         self._scratch.__dict__.setdefault("paths", []).extend(paths)
 
     def clear_scratch(self) -> None:
-        """Removes what this thread's transaction has put into scratch."""
+        """Removes the scratch files of this thread's transaction."""
         for path in self.give_scratch():
             if path.endswith(".parquet"):
                 self.storage.delete([path])

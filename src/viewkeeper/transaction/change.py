@@ -18,7 +18,7 @@ class Change:
     """A net change. Its rows are fetched when first asked for, so a bulk load costs nothing to report."""
 
     def __init__(self, schema: Schema, fetch: Callable[[], pa.Table], held: object = None) -> None:
-        """`held` is kept until the rows are fetched: what they are read from stays as long as it lives."""
+        """`held` is referenced until the rows are fetched, so that the files they are read from are not vacuumed."""
         self.schema = schema
         self._fetch = fetch
         self._held = held

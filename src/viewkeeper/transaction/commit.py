@@ -1,15 +1,15 @@
 """The commit, stage by stage.
 
     1 stage        statements have gathered their changes in the transaction
-    2 settle       they are made net
-    3 rounds       propagated to views; hooks (rules) react; again until nothing changes
-    4 assertions   queries that must stay empty are looked at (foreign keys)
-    5 write        files written and fsynced
-    6 enter        conflicts checked against the newest state, the entry created exclusively
-    7 after        hooks (feeds) are told, effects happen, housekeeping begins
+    2 settle       the changes are consolidated
+    3 rounds       they are propagated to views; hooks (active rules) react; repeated until nothing changes
+    4 assertions   queries that must stay empty are checked (foreign keys)
+    5 write        files are written and fsynced
+    6 enter        conflicts are checked against the newest state, the entry is created exclusively
+    7 after        hooks (feeds) are notified, effects run, housekeeping begins
 
-Exactly one writer gets a number. The loser looks at what came in between: if nothing it has read was changed, its
-outcome cannot differ, and it tries the next number with the same files; else it reports Conflict.
+Exactly one writer gets an entry number. The loser checks what was committed in between: if nothing it has read was
+changed, its outcome cannot differ, and it tries the next number with the same files; else it reports Conflict.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Prepared:
 
 
 def _prepare(tx: OpenTransaction) -> Prepared:
-    """The stages that are run again when others have committed meanwhile: settle, rounds, assertions, write."""
+    """Stages 2 to 5. They are run again if others have committed meanwhile."""
     surviving = tx.store.engine.surviving
     surviving(tx.settle)
     maintained = _rounds(tx)
@@ -97,10 +97,10 @@ def _assertions(tx: OpenTransaction) -> list[Assertion]:
 
 
 def _rounds(tx: OpenTransaction) -> list[Maintained]:
-    """Stage 3. Propagates the changes of tables to views, lets hooks react, and again until none changes anything.
+    """Stage 3. Propagates the changes of tables to views and lets hooks react, until no hook changes anything.
 
-    Touches the transaction's changes and effects only. When it is run again, what hooks changed the last time is taken
-    back and effects are collected again, so that both happen once.
+    Touches the transaction's changes and effects only. When it is run again, it first undoes what hooks have changed
+    and collects effects again, so that both happen once.
     """
     tx.effects.clear()
     if tx.hooks:
@@ -115,12 +115,12 @@ def _rounds(tx: OpenTransaction) -> list[Maintained]:
     raise RuleLoop(
         f"what reacts to the transaction was still changing it after {MOST_ROUNDS} rounds",
         detail="nothing was changed",
-        hint="look for reactions that set each other off",
+        hint="look for reactions that trigger each other",
     )
 
 
 def _after(tx: OpenTransaction, prepared: Prepared, done: Commit) -> None:
-    """Stage 7. The commit stands: hooks are told, effects happen, housekeeping begins. Nothing here undoes it."""
+    """Stage 7. Notifies hooks, runs effects, starts housekeeping. The commit is final: nothing here undoes it."""
     tx.drop_marks()
     tx.pending.clear()
     tx.store.clear_scratch()
@@ -156,7 +156,7 @@ def _report(tx: OpenTransaction, prepared: Prepared, seconds: float) -> dict[str
 
 
 def _write(tx: OpenTransaction, touched: list[Pending]) -> dict[str, list[DataFile]]:
-    """Stage 5. Writes what is still on the driver, relations side by side; touches files that nobody sees yet."""
+    """Stage 5. Writes the rows that are still on the driver, relations in parallel, to files that nobody sees yet."""
 
     def write(pending: Pending) -> list[DataFile]:
         written = tx.store.writer(pending.relation).write_rows(pending.rows)
@@ -172,8 +172,7 @@ def _write(tx: OpenTransaction, touched: list[Pending]) -> dict[str, list[DataFi
 def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
     """Stage 6. Creates the ledger entry, the single atomic point; touches the ledger only.
 
-    If others have committed meanwhile and what was derived could differ, the stages before are run again on the newest
-    state.
+    If others have committed meanwhile and derived changes could differ, stages 2 to 5 run again on the newest state.
     """
     store = tx.store
     store.check_writable()
@@ -212,8 +211,8 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
         entry["files"] = {key: [file.to_json(schemas[key]) for file in added] for key, added in files.items()}
     defined = {key: body.to_json() for key, body in tx.defined.items() if key not in tx.created}
     refreshed = {key: until for key, until in tx.refreshed.items() if key not in tx.created}
-    told = [done for done in prepared.maintained if not isinstance(done.relation, Auxiliary)]
-    decided = {done.relation.id: [done.strategy, done.reason] for done in told}
+    views = [done for done in prepared.maintained if not isinstance(done.relation, Auxiliary)]
+    decided = {done.relation.id: [done.strategy, done.reason] for done in views}
     if decided:
         entry["decisions"] = decided
     if defined:

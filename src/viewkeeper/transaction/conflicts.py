@@ -1,4 +1,4 @@
-"""Conflicts: what others have committed since a transaction began, compared with what it has read and defined."""
+"""Conflict checks: compares what others have committed since a transaction began with what it has read and defined."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) ->
 
 
 def _check_functions(tx: OpenTransaction, state: State) -> None:
-    """Functions that the transaction declares, drops or calls in new views are those that it has seen."""
+    """Raises if another transaction changed a function that this one declares, drops or calls in new views."""
     made = [relation for relation in tx.alive() if relation.id in tx.created or relation.id in tx.defined]
     for key in {*tx.functions, *tx.state.functions}:
         changed = state.functions.get(key) != tx.state.functions.get(key)
@@ -74,7 +74,7 @@ def _still_there(tx: OpenTransaction, state: State, key: str) -> Relation:
 
 
 def _check_views(tx: OpenTransaction, state: State, key: str) -> None:
-    """Views over a changed relation must be those whose changes this transaction has worked out."""
+    """Raises if the views over a changed relation are not those whose changes this transaction has derived."""
     before, after = _views_over(tx.state, key), _views_over(state, key)
     for view in set(before) | set(after):
         if before.get(view) != after.get(view):
@@ -88,7 +88,7 @@ def _views_over(state: State, key: str) -> dict[str, Definition]:
 
 
 def _bare(relation: Relation) -> Definition:
-    """A definition without the epoch of the last refresh: that changes without any other definition."""
+    """A definition without the epoch of the last refresh, which changes although the definition stays the same."""
     return replace(as_derived(relation).definition, refreshed=0)
 
 

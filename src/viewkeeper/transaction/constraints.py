@@ -27,7 +27,7 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 
 def check_rows(tx: OpenTransaction, relation: Relation, change: pa.Table) -> None:
-    """Checks a net change held on the driver. Its deletions are known to exist."""
+    """Checks a net change held on the driver. The caller has checked that the rows it deletes exist."""
     plus = pc.greater(change[WEIGHT], 0)
     for column in relation.schema:
         values = change[column.name]
@@ -59,7 +59,7 @@ def _check_key(tx: OpenTransaction, relation: Relation, key: Key, change: pa.Tab
 
 
 def _only_new(change: pa.Table, names: list[str]) -> pa.Table | None:
-    """The keys of a change that only inserts, each once: the usual one. None for any other."""
+    """The keys of a change that only inserts, each key once (the usual case); None for any other change."""
     keys = change.select(names)
     if any(pa.types.is_nested(field.type) for field in keys.schema) or not pc.all(pc.equal(change[WEIGHT], 1)).as_py():
         return None
@@ -91,7 +91,7 @@ def _new_keys(relation: Relation, key: Key, change: pa.Table) -> pa.Table:
 
 
 def check_files(tx: OpenTransaction, relation: Relation, files: Sequence[DataFile]) -> None:
-    """Checks a change that was written as files, with the engine; its deletions are known to exist."""
+    """Checks a change that was written as files, on the engine. The caller has checked that deleted rows exist."""
     engine, storage, schema = tx.store.engine, tx.store.storage, relation.schema
     for column in schema:
         if not column.nullable and any(
@@ -117,10 +117,10 @@ def check_files(tx: OpenTransaction, relation: Relation, files: Sequence[DataFil
 
 
 def _check_years(relation: Relation, column: Column, files: Sequence[DataFile]) -> None:
-    span = YEARS.get(column.type.name)
-    bounds = [file.bounds.get(column.name) for file in files] if span is not None else []
+    limits = YEARS.get(column.type.name)
+    bounds = [file.bounds.get(column.name) for file in files] if limits is not None else []
     for bound in bounds:
-        if span and bound and bound.low is not None and (bound.low < span[0] or bound.high > span[1]):
+        if limits and bound and bound.low is not None and (bound.low < limits[0] or bound.high > limits[1]):
             raise TypeMismatch(
                 f"a {column.type} does not fit column '{column.name}' of {relation.name}, which is {column.type}",
                 detail="it lies outside the years 1 to 9999",
@@ -130,21 +130,21 @@ def _check_years(relation: Relation, column: Column, files: Sequence[DataFile]) 
 def _check_key_of_files(tx: OpenTransaction, relation: Relation, key: Key, files: Sequence[DataFile]) -> None:
     engine, storage = tx.store.engine, tx.store.storage
     names = [quote(name) for name in key.columns]
-    before = signed_frame(engine, storage, tx.scan(relation, ranges=_span(key, files)))
+    before = signed_frame(engine, storage, tx.scan(relation, ranges=_key_range(key, files)))
     change = signed_frame(engine, storage, pick(Source(relation.schema, (), tx.state.epoch, tuple(files))))
     frame = engine.union([before.select(*listed("*", "0 AS _vk_new")), change.select(*listed("*", "1 AS _vk_new"))])
     if not key.primary:
         frame = frame.filter(parsed(" AND ".join(f"{name} IS NOT NULL" for name in names)))
     total = frame.groupBy(*names).agg({WEIGHT: "sum", "_vk_new": "max"})
     total = total.select(*listed(*names, f"`sum({WEIGHT})` AS _vk_total", "`max(_vk_new)` AS _vk_touched"))
-    # of the other keys only some files were picked, so their sums say nothing
+    # Files were picked for the touched keys only, so the sums of other keys are incomplete.
     broken = engine.collect(total.filter(parsed("_vk_total > 1 AND _vk_touched = 1")).limit(1))
     if broken.num_rows:
         raise _duplicate(relation, key, row_tuples(broken.select(list(key.columns)))[0])
 
 
-def _span(key: Key, files: Sequence[DataFile]) -> Ranges:
-    """The range of the first key column over some files: other files cannot hold the same keys."""
+def _key_range(key: Key, files: Sequence[DataFile]) -> Ranges:
+    """The range of the first key column in some files: no file outside it can hold the same keys."""
     name = key.columns[0]
     bounds = [file.bounds.get(name) for file in files]
     if not bounds or any(bound is None or bound.low is None or bound.nulls or bound.nans for bound in bounds):

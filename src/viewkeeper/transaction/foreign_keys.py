@@ -1,4 +1,4 @@
-"""Foreign keys: assertions that every key a table refers to is there when a transaction commits.
+"""Foreign keys: assertions that every referenced key exists when a transaction commits.
 
 A foreign key is broken by the rows of  σ[no column NULL](child) ▷ parent.
 """
@@ -68,13 +68,13 @@ def _resolved(tx: OpenTransaction, name: str, schema: Schema, key: ForeignKey) -
 
 
 def referring(tx: OpenTransaction, relation: Relation) -> list[Relation]:
-    """The other tables whose foreign keys name a table."""
+    """The other tables whose foreign keys reference a table."""
     others = [other for other in tx.alive() if isinstance(other, Table) and other.id != relation.id]
     return [o for o in others if any(k.table.lower() == relation.name.lower() for k in o.schema.references)]
 
 
 def check_not_referenced(tx: OpenTransaction, relation: Relation, place: Place | None) -> None:
-    """Refuses to drop a table that foreign keys of others name."""
+    """Refuses to drop a table that foreign keys of other tables reference."""
     others = referring(tx, relation)
     if others:
         names = ", ".join(sorted(other.name for other in others))
@@ -86,7 +86,7 @@ def check_not_referenced(tx: OpenTransaction, relation: Relation, place: Place |
 
 
 def assertions(tx: OpenTransaction) -> list[Assertion]:
-    """The foreign keys of tables that the transaction changes, or that name one that it changes."""
+    """The foreign keys from or to a table that the transaction changes."""
     changed = tx.changed
     found = []
     for child in tx.alive():
@@ -103,8 +103,8 @@ def _assertion(child: Relation, key: ForeignKey, parent: Relation) -> Assertion:
     numbers = Numbers()
     ours = [numbers.attribute(name, child.schema.column(name).type) for name in key.columns]
     theirs = [numbers.attribute(name, parent.schema.column(name).type) for name in key.referenced]
-    there = tuple(text("{} IS NOT NULL", attribute) for attribute in ours)
-    left = n.Filter(_scan(child, ours, key.columns), conjunction(there))
+    not_null = tuple(text("{} IS NOT NULL", attribute) for attribute in ours)
+    left = n.Filter(_scan(child, ours, key.columns), conjunction(not_null))
     pairs = tuple(Equality(one, other) for one, other in zip(ours, theirs, strict=True))
     lost = n.Exists(left, _scan(parent, theirs, key.referenced), pairs, negated=True)
 

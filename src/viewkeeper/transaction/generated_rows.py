@@ -1,7 +1,7 @@
-"""Rows made up for a table from its columns alone: typed, keys respected, with NULLs and duplicates.
+"""Rows generated for a table from its schema alone: typed, keys respected, with NULLs and duplicates.
 
-Values are such that ordinary expressions take them: numbers are small and not zero, texts are years, which can be cast
-to numbers, dates and timestamps. Row r holds the value number r, so that rows of different tables join.
+Ordinary expressions accept the values: numbers are small and not zero, texts are years, which can be cast to numbers,
+dates and timestamps. Row r holds the r-th value of each type, so that rows of different tables join.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Steps:
-    """Signed rows of one table: those that are inserted first, and a change with insert, update and delete."""
+    """Signed rows of one table: first contents, then a change with an insert, an update and a delete."""
 
     first: pa.Table
     then: pa.Table
@@ -32,8 +32,8 @@ class Steps:
 def generated(schema: Schema, variant: int, *, apart: bool = False, grows: bool = False) -> Steps:
     """The rows of a table. Variant 0 has all kinds, 1 is NULL in all columns but keys, 2 has one row at a time.
 
-    `apart`: the columns of a row hold different values, those to the right larger ones, so that rows taken for edges of
-    a graph have no cycle. `grows`: no key goes away, for foreign keys refer to it.
+    `apart`: the values of a row increase from left to right, so that rows read as edges of a graph form no cycle.
+    `grows`: no key is deleted, because foreign keys refer to it.
     """
 
     keyed = {name.lower() for key in schema.keys for name in key.columns}
@@ -41,7 +41,7 @@ def generated(schema: Schema, variant: int, *, apart: bool = False, grows: bool 
 
     def row(number: int) -> Row:
         return tuple(
-            _value(column.type, number + (place if apart else 0), variant) for place, column in enumerate(schema)
+            _value(column.type, number + (index if apart else 0), variant) for index, column in enumerate(schema)
         )
 
     def mostly_null(number: int) -> Row:
@@ -59,19 +59,19 @@ def generated(schema: Schema, variant: int, *, apart: bool = False, grows: bool 
 
 
 def _steps(schema: Schema, before: Sequence[Row], after: Sequence[Row]) -> Steps:
-    """The rows before and the change to those after."""
+    """The rows before, and the change that turns them into the rows after."""
     before, after = _fitting(schema, before), _fitting(schema, after)
     change = [*((row, -1) for row in before), *((row, 1) for row in after)]
     return Steps(_signed(schema, [(row, 1) for row in before]), _signed(schema, change))
 
 
 def _fitting(schema: Schema, rows: Sequence[Row]) -> list[Row]:
-    """Those of some rows that break no key: of a BOOLEAN there are only two values."""
+    """The rows that break no key: a BOOLEAN, for example, has only two values."""
     keys = [[schema.names.index(schema.column(name).name) for name in key.columns] for key in schema.keys]
     seen: set[str] = set()
     kept: list[Row] = []
     for row in rows:
-        marks = {f"{index} {[row[place] for place in key]}" for index, key in enumerate(keys)}
+        marks = {f"{index} {[row[column] for column in key]}" for index, key in enumerate(keys)}
         if not marks & seen:
             seen |= marks
             kept.append(row)
@@ -79,7 +79,7 @@ def _fitting(schema: Schema, rows: Sequence[Row]) -> list[Row]:
 
 
 def _signed(schema: Schema, rows: Sequence[tuple[Row, int]]) -> pa.Table:
-    columns = [pa.array([row[place] for row, _ in rows], c.type.arrow) for place, c in enumerate(schema)]
+    columns = [pa.array([row[index] for row, _ in rows], c.type.arrow) for index, c in enumerate(schema)]
     plain = canonical(pa.table(columns, schema=schema.arrow), schema)
     weights = pa.array([weight for _, weight in rows], pa.int64())
     return consolidate(plain.append_column(pa.field(WEIGHT, pa.int64()), weights))
@@ -91,7 +91,7 @@ _DAY = dt.datetime(2001, 1, 1, 12, tzinfo=dt.UTC)
 
 
 def _value(kind: Type, number: int, variant: int) -> Any:
-    """A value of a type; different for different small numbers, as far as the type has so many."""
+    """A value of a type: different for different small numbers, unless the type has fewer values."""
     if kind.name in _SIMPLE:
         return _SIMPLE[kind.name](number, variant)
     match kind.name:

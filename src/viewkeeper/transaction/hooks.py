@@ -1,4 +1,4 @@
-"""What reacts to commits: rules, feeds and housekeeping implement this, the commit calls it."""
+"""The protocol of what reacts to commits: active rules, feeds and housekeeping implement it, the commit calls it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ class CommitHook(Protocol):
     """Something that a database calls at the stages of every commit."""
 
     def begin(self, tx: OpenTransaction) -> None:
-        """A commit begins, or begins again on a newer state: what it has noted of this transaction is void."""
+        """Called when a commit begins, or begins again on a newer state: discards its records of the transaction."""
 
     def before_writing(self, tx: OpenTransaction) -> bool:
-        """Sees the changes of all tables and views, and may change tables; whether it did.
+        """Sees the changes of all tables and views, and may change tables; returns whether it did.
 
-        Called after every round of propagation until no hook changes anything. If others have committed meanwhile, what
-        hooks have changed is taken back and they are called again: effects outside of the database belong into
-        `tx.effects`.
+        Called after every round of propagation until no hook changes anything. If others have committed meanwhile, the
+        changes of hooks are undone and they are called again, so effects outside the database belong in `tx.effects`.
         """
 
     def after_entry(self, tx: OpenTransaction, done: Commit) -> None:
-        """Is told of a transaction that is in the ledger."""
+        """Called when the transaction is in the ledger."""

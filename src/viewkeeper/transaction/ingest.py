@@ -1,6 +1,6 @@
-"""Rows on their way in: from Python, Arrow, pandas, polars and Spark frames, to the table's types.
+"""Ingest: rows from Python, Arrow, pandas, polars and Spark frames, cast to the table's types and made canonical.
 
-Few rows are cast and made canonical on the driver, many by the engine; both raise for what does not fit.
+Few rows are cast on the driver, many by the engine; both raise for a value that does not fit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _by_name(table: pa.Table, schema: Schema, relation: str) -> pa.Table:
     return pa.table(arrays, names=schema.names)
 
 
-# the engine's way -------------------------------------------------------------------------------
+# on the engine ----------------------------------------------------------------------------------
 
 
 def store_frame(engine: Engine, frame: Frame, relation: Relation, zone: str) -> Frame:
@@ -65,9 +65,9 @@ def store_frame(engine: Engine, frame: Frame, relation: Relation, zone: str) -> 
 
 
 def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone: str) -> Frame:
-    """A frame's columns, in order, as the schema's types: the driver's rules, wherever they are applied.
+    """A frame's columns, in order, as the schema's types, by the same casting rules as on the driver.
 
-    What every engine casts alike is left to it; the rest is cast by the same code as on the driver, on the workers.
+    Casts on which all engines agree are left to the engine; for the rest, the workers run the driver's code.
     """
     alike = True
     expressions = []
@@ -101,7 +101,7 @@ def _widens(given: Type, wanted: Type) -> bool:
 
 
 def _cast_batches(schema: Schema, relation: str, zone: str) -> Any:
-    """A function over Arrow record batches that casts them as on the driver, to run on the workers."""
+    """A function that casts Arrow record batches as the driver does, to run on the workers."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
@@ -130,5 +130,5 @@ def _known_type(given: str) -> Type | None:
 
 
 def signed_expression(frame: Frame, weight: int) -> Frame:
-    """Plain rows with one weight for all."""
+    """Plain rows as signed rows, all with the same weight."""
     return frame.select(*listed("*", f"CAST({weight} AS BIGINT) AS {WEIGHT}"))

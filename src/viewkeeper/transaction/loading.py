@@ -1,7 +1,7 @@
-"""Files and directories of a user's into a table: read on the driver in batches, or by the engine.
+"""Loads a user's files and directories into a table: read on the driver in batches, or by the engine.
 
 The engine reads plain Parquet files, in parallel. Everything else is read by one reader for all engines (`sources`),
-so that a file means the same everywhere; its rows go through scratch files when they are many.
+so that a file means the same everywhere; many rows go through scratch files.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.row_changes import SIGNED, apply_rows, change_by_frame
 
 _GLOB = set("*?[]{}\\")
-"""Engines take a path with one of these for a pattern."""
+"""Engines read a path with one of these characters as a glob pattern."""
 
 
 def schema_of_file(tx: OpenTransaction, path: str, form: str | None, options: Mapping[str, str]) -> Schema:
-    """The schema of a new table that can take a file: its columns, no keys."""
+    """The schema of a new table for a file: the file's columns, no keys."""
     source = open_source(path, form, options, tx.store.engine.storage)
     return make_schema([Column(name, parse_type(kind)) for name, kind in source.columns(tx.zone)], [])
 
 
 def load_file(tx: OpenTransaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]) -> int:
-    """Loads a Parquet, CSV or JSON file, a directory of them, or a Delta table; gives the number of rows."""
+    """Loads a Parquet, CSV or JSON file, a directory of them, or a Delta table; returns the number of rows."""
     engine = tx.store.engine
     source = open_source(path, form, options, engine.storage)
     frame = _by_engine(tx, source)
@@ -50,13 +50,13 @@ def load_file(tx: OpenTransaction, relation: Relation, path: str, form: str | No
         rows = int(frame.count())  # from the footers: cheap, and the file can be read twice
         return change_by_frame(tx, relation, signed_rows, rows, stable=True)
     except StorageError as problem:
-        if problem.message == UNREADABLE:  # it is the user's file, not one of the database
+        if problem.message == UNREADABLE:  # the user's file, not one of the database
             raise unreadable(path, Exception(problem.detail or "")) from problem
         raise
 
 
 def _by_engine(tx: OpenTransaction, source: Source) -> Frame | None:
-    """A frame over files that the engine reads as they are; None if the driver has to."""
+    """A frame over files that the engine can read directly; None if the driver has to read them."""
     files = source.plain_files()
     if not files or any(_GLOB & set(file.path) for file in files):
         return None
@@ -67,7 +67,7 @@ def _by_engine(tx: OpenTransaction, source: Source) -> Frame | None:
 
 
 def _by_driver(tx: OpenTransaction, relation: Relation, source: Source) -> int:
-    """Loads batches that the driver reads: all at once if they are few, else through scratch files."""
+    """Loads batches that the driver reads: in one step if the rows are few, else through scratch files."""
     schema = relation.schema
     tables = (canonical(table, schema) for table in source.tables(schema, relation.name, tx.zone))
     chunks = _chunks(tables, tx.store.tuning)
@@ -89,7 +89,7 @@ def _by_driver(tx: OpenTransaction, relation: Relation, source: Source) -> int:
 
 
 def _chunks(tables: Iterator[pa.Table], tuning: Tuning) -> Iterator[pa.Table]:
-    """Tables put together until they are worth a file."""
+    """Tables concatenated until they are large enough for a file."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:

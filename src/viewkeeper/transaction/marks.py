@@ -1,8 +1,8 @@
-"""Marks inside a transaction: what has changed since one was set, not only since the transaction began.
+"""Marks inside a transaction: the net change since a mark was set, not only since the transaction began.
 
     δ since a mark = δ now ⊎ −(δ at the mark)
 
-For a table δ is what statements have gathered, for a view what propagation has derived from that.
+For a table δ is the change that statements have gathered, for a view the change that propagation has derived from it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from viewkeeper.transaction.open_transaction import OpenTransaction, change_of_f
 
 @dataclass(frozen=True)
 class Mark:
-    """The changes that a transaction had gathered and derived at some moment, by relation."""
+    """The changes that a transaction had gathered and derived when the mark was set, by relation."""
 
     held: Mapping[str, tuple[pa.Table, tuple[DataFile, ...]]]
     seen: Mapping[str, pa.Table]
 
 
 def set_mark(tx: OpenTransaction) -> Mark:
-    """Remembers what a transaction has changed so far."""
+    """Records what a transaction has changed so far."""
     held = {key: (pending.rows, tuple(pending.staged)) for key, pending in tx.pending.items()}
     tx.marked.update(file.path for _, staged in held.values() for file in staged)
     return Mark(held, dict(tx.seen))
 
 
 def change_since(tx: OpenTransaction, mark: Mark, relation: Relation) -> Change:
-    """The net change of a table, a stored view or a watched one since a mark was set."""
+    """The net change of a table, a stored view or a watched virtual view since a mark was set."""
     schema = relation.schema
     empty = schema.signed_arrow.empty_table()
     if relation.id in tx.watched:

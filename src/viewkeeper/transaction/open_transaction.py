@@ -1,7 +1,7 @@
-"""A transaction: what it started from, what it has read, and the net change it has gathered so far.
+"""A transaction: the state it started from, what it has read, and the net change it has gathered so far.
 
 Later statements see earlier ones: a table inside a transaction is its committed files, plus the files this transaction
-has staged, plus the signed rows it holds on the driver. What is committed is the net of them all.
+has staged, plus the signed rows it holds on the driver. The net of staged files and rows is committed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """Something a transaction has read: rows with some keys, rows in some ranges, or all of a relation."""
+    """A read of a transaction: rows with some keys, rows in some ranges, or all of a relation."""
 
     relation: str
     keys: Keys | None = None
@@ -65,12 +65,12 @@ class OpenTransaction:
         self.pending: dict[str, Pending] = {}
         self.created: dict[str, Relation] = {}
         self.dropped: set[str] = set()
-        self.defined: dict[str, Definition] = {}  # other definitions for views, by id; their schema stays
-        self.refreshed: dict[str, int] = {}  # the epochs up to which demand views are now true, by id
+        self.defined: dict[str, Definition] = {}  # new definitions of existing views, by id; the schema stays
+        self.refreshed: dict[str, int] = {}  # the epochs as of which demand views are now up to date, by id
         self.suspended: set[str] = set()  # stored views that are no longer maintained from this transaction on
-        self.unfilled: set[str] = set()  # stored views whose contents are computed anew when it commits
-        self.redefined: set[str] = set()  # stored views whose definition has changed, which they follow like any change
-        self.formerly: dict[str, Node] = {}  # what redefined views held, where it is written otherwise than it was
+        self.to_load: set[str] = set()  # stored views whose contents the commit computes from their inputs
+        self.redefined: set[str] = set()  # stored views whose change of definition is maintained incrementally
+        self.formerly: dict[str, Node] = {}  # former expressions of redefined views, where they had to be rewritten
         self.functions: dict[str, Function | None] = {}  # declared here, or dropped (None), by name in lower case
         self.rules: dict[str, ActiveRule | None] = {}  # made or changed here, or dropped (None), by id
         self.given: dict[str, Frame] = {}  # the transition tables of the rule whose action is run, by name
@@ -82,13 +82,13 @@ class OpenTransaction:
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
         self.reads: list[Read] = []
         self.absent: set[str] = set()
-        self.untried: set[str] = set()  # views whose definition is new and has not been on trial yet
-        self.most_queries: int | None = None  # how many queries one view may take, on trial
-        self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys that were not there
-        self.hooks: tuple[CommitHook, ...] = ()  # what reacts when it commits
-        self.watched: set[str] = set()  # virtual views whose changes are derived along with those of stored ones
-        self.seen: dict[str, pa.Table] = {}  # these changes, by id
-        self.effects: list[Callable[[Commit], None]] = []  # what happens once, after the entry is in the ledger
+        self.untried: set[str] = set()  # views whose new definition has not been on trial yet
+        self.most_queries: int | None = None  # limit of queries per view, on trial
+        self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys looked up and not found
+        self.hooks: tuple[CommitHook, ...] = ()  # called at the stages of its commit
+        self.watched: set[str] = set()  # virtual views whose changes are derived too
+        self.seen: dict[str, pa.Table] = {}  # the changes of watched views, by id
+        self.effects: list[Callable[[Commit], None]] = []  # run once, after the entry is in the ledger
         self._gathered: dict[str, Pending] | None = None  # changes by statements alone, without those by hooks
         self.marked: set[str] = set()  # staged files that a mark may still read
         if state is None:
@@ -105,7 +105,7 @@ class OpenTransaction:
     def defining(self) -> Iterator[None]:
         """Takes back what a statement has defined if it fails, so that it fails as a whole."""
         names = (
-            *("created", "dropped", "defined", "suspended", "unfilled", "redefined", "formerly", "untried"),
+            *("created", "dropped", "defined", "suspended", "to_load", "redefined", "formerly", "untried"),
             "rules",
         )
         before: dict[str, Any] = {name: getattr(self, name).copy() for name in names}
@@ -118,12 +118,12 @@ class OpenTransaction:
             raise
 
     def function(self, name: str) -> Function | None:
-        """The function that the database knows under a name, as this transaction sees it."""
+        """The declared function of that name, as this transaction sees it."""
         key = name.lower()
         return self.functions[key] if key in self.functions else self.state.functions.get(key)
 
     def function_names(self) -> list[str]:
-        """The names of the functions that the database knows, in lower case."""
+        """The names of the declared functions, in lower case."""
         return sorted(key for key in {*self.state.functions, *self.functions} if self.function(key) is not None)
 
     def active_rules(self) -> list[ActiveRule]:
@@ -169,7 +169,7 @@ class OpenTransaction:
         return found
 
     def table(self, name: str, place: Place | None = None) -> Table:
-        """The table of that name, to be changed. A view is refused, for its rows come from its tables."""
+        """The table of that name, to be changed. A view is refused, because its rows come from its tables."""
         found = self.relation(name, place)
         if isinstance(found, Table):
             return found
@@ -191,7 +191,7 @@ class OpenTransaction:
         return [self._now(relation) for relation in there if relation.id not in self.dropped]
 
     def dependents(self, key: str) -> list[Derived]:
-        """The relations this transaction sees whose definition reads or keeps the one with this id."""
+        """The relations this transaction sees that read the one with this id or have it as an auxiliary relation."""
         return [as_derived(self.by_id(user)) for user in depending(self.alive()).dependents(key)]
 
     def names(self) -> list[str]:
@@ -208,7 +208,7 @@ class OpenTransaction:
         return relation
 
     def drop(self, relation: Relation) -> None:
-        """Drops a relation; what this transaction did to it before does not matter any more."""
+        """Drops a relation and discards what this transaction did to it before."""
         self.pending.pop(relation.id, None)
         self.defined.pop(relation.id, None)
         self.redefined.discard(relation.id)
@@ -240,7 +240,7 @@ class OpenTransaction:
         *,
         with_deletions: bool = False,
     ) -> Scan:
-        """What has to be read of a relation; remembered, because a conflicting change would make it wrong."""
+        """What has to be read of a relation; recorded, because a concurrent change of it is a conflict."""
         if relation.id not in self.created:
             self.reads.append(Read(relation.id, keys, ranges))
         scan = pick(self.source(relation), keys, ranges, with_deletions=with_deletions)
@@ -251,7 +251,7 @@ class OpenTransaction:
         return scan
 
     def key_weights(self, relation: Relation, keys: Keys) -> dict[tuple[Any, ...], int]:
-        """How many rows there are for each of some keys. Weights add, so nothing needs consolidating."""
+        """The number of rows with each of some keys. Weights add, so nothing needs consolidating."""
         names = keys.schema.names
         scan = self.scan(relation, keys)
         found: dict[tuple[Any, ...], int] | None = None
@@ -274,12 +274,12 @@ class OpenTransaction:
         return found
 
     def _totals(self, scan: Scan, names: list[str]) -> Frame:
-        """How often each key is in the files of a scan."""
+        """The number of rows with each key in the files of a scan."""
         frame = signed_frame(self.store.engine, self.store.storage, scan)
         return frame.groupBy(*[quote(name) for name in names]).agg({WEIGHT: "sum"}).toDF(*names, "_vk_total")
 
     def _note(self, relation: Relation, keys: Keys, there: set[tuple[Any, ...]]) -> None:
-        """Remembers which of some keys were not there."""
+        """Records which of some keys were not found."""
         known = self.not_there.setdefault((relation.id, tuple(keys.schema.names)), set())
         known.update(row_tuples(keys.table))
         known -= there
@@ -301,7 +301,7 @@ class OpenTransaction:
         return self.pending[relation.id]
 
     def add_rows(self, relation: Relation, change: pa.Table) -> None:
-        """Joins a checked net change, held on the driver, to the transaction's net change (delta-union)."""
+        """Adds a checked net change, held on the driver, to the transaction's net change (delta-union)."""
         pending = self.pending_of(relation)
         rows = consolidate(pa.concat_tables([pending.rows, change])) if pending.rows.num_rows else change
         if rows.num_rows > self.store.tuning.small_rows:
@@ -310,11 +310,11 @@ class OpenTransaction:
         pending.rows = rows
 
     def add_files(self, relation: Relation, files: Iterable[DataFile]) -> None:
-        """Joins a checked change, already written as files, to the transaction's net change."""
+        """Adds a checked change, already written as files, to the transaction's net change."""
         self.pending_of(relation).staged.extend(files)
 
     def settle(self) -> None:
-        """Makes every gathered change net: parts that may cancel each other are consolidated."""
+        """Makes every gathered change net: consolidates parts that may cancel each other."""
         for pending in self.pending.values():
             if not pending.staged:
                 continue
@@ -351,7 +351,7 @@ class OpenTransaction:
         return {key for key, pending in self.pending.items() if not pending.is_empty}
 
     def drop_derived(self) -> None:
-        """Forgets the changes of views, so that they can be worked out again."""
+        """Discards the changes of views, so that they can be derived again."""
         for key in self.derived:
             pending = self.pending.pop(key, None)
             if pending is not None:
@@ -361,7 +361,7 @@ class OpenTransaction:
         self.seen.clear()
 
     def drop_reactions(self) -> None:
-        """Takes back what hooks have changed since this was called first."""
+        """Undoes what hooks have changed. The first call records the changes by statements alone."""
         if self._gathered is None:
             self._gathered = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}
             return
@@ -389,7 +389,7 @@ class OpenTransaction:
         self.store.storage.delete(left)
 
     def rebase(self, held: Held) -> None:
-        """Goes on from a newer state; what was read of the older one has been checked."""
+        """Continues from a newer state. The caller has checked that what was read of the older one still holds."""
         self.drop_derived()
         self.not_there.clear()
         self.state = held.state
@@ -428,7 +428,7 @@ def change_of_files(
 ) -> Change:
     """A change that is read from its files when asked for: all their rows, or (merged files) those of one epoch.
 
-    `held` keeps the files until then.
+    `held` protects the files until then.
     """
 
     def fetch() -> pa.Table:
@@ -457,7 +457,7 @@ def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
 
 
 def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], int] | None:
-    """Keys with their numbers, as the engine sent them; None for none that it sent."""
+    """The number of rows by key, from the engine's answer; None if there is no answer."""
     if totals is None:
         return None
     plain = conform(totals.select(schema.names), schema)
@@ -465,10 +465,10 @@ def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], i
 
 
 def _first_column(scan: Scan, keys: Keys, tuning: Tuning) -> Keys | None:
-    """Keys of several columns as those values of the first one that they share, if few rows have each.
+    """The first column of keys of several columns, if keys share its values and few rows have each value.
 
-    What it finds out about whole values spares the views another look. By the bounds of its files an integer column has
-    at most so many different values, hence at least so many rows with each.
+    Looking up by it also records which of its values do not occur, so that maintenance does not look them up again. The
+    bounds of the files limit how many values an integer column has, which gives the average number of rows per value.
     """
     name = keys.schema.names[0]
     if len(keys.schema) < 2 or not keys.schema.column(name).type.is_integer or not scan.files:

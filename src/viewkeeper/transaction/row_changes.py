@@ -28,7 +28,7 @@ SIGNED = f"{WEIGHT} bigint"
 
 
 def insert_rows(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
-    """Inserts rows given in any of the forms a user may have them in."""
+    """Inserts rows given in any form that ingest accepts; returns how many."""
     if is_frame(rows):
         path = tx.store.scratch_path()
         tx.store.engine.write(rows, tx.store.storage.url(path))
@@ -50,7 +50,7 @@ def _scratch_as(tx: OpenTransaction, path: str, given: list[tuple[str, str]]) ->
 
 
 def apply_rows(tx: OpenTransaction, relation: Relation, change: pa.Table) -> pa.Table:
-    """Checks a change held on the driver and joins it to the transaction; gives its net."""
+    """Checks a change held on the driver and adds it to the transaction; returns the net change."""
     net = consolidate(change)
     if net.num_rows:
         tx.pending_of(relation)
@@ -62,9 +62,9 @@ def apply_rows(tx: OpenTransaction, relation: Relation, change: pa.Table) -> pa.
 def change_by_frame(
     tx: OpenTransaction, relation: Relation, frame: Frame, rows: int | None, *, stable: bool = False
 ) -> int:
-    """Checks a change given as a signed frame and joins it: on the driver if small, as files if large.
+    """Checks a change given as a signed frame and adds it to the transaction: as rows if small, as files if large.
 
-    `stable` says that the frame only reads files, so that it may be read several times.
+    `stable`: the frame only reads files, so it can be read several times.
     """
     engine = tx.store.engine
     if rows is None or rows <= engine.tuning.small_rows:
@@ -92,7 +92,7 @@ def change_by_frame(
 
 
 def delete_rows(tx: OpenTransaction, relation: Relation, rows: Any, missing: str) -> int:
-    """Deletes as many copies of each row as are given. A row that is not there is an error, or ignored."""
+    """Deletes as many copies of each row as are given. A missing row is an error, unless `missing` is 'ignore'."""
     wanted = consolidate(signed(rows_from(rows, relation, tx.zone), 1))
     if wanted.num_rows == 0:
         return 0
@@ -116,7 +116,7 @@ def delete_rows(tx: OpenTransaction, relation: Relation, rows: Any, missing: str
 
 
 def _all_rows(tx: OpenTransaction, relation: Relation) -> pa.Table:
-    """The net rows of a relation none of whose columns can be looked up: all of them."""
+    """All net rows of a relation, for one whose columns cannot be looked up."""
     frame = net_frame(tx.store.engine, tx.store.storage, tx.scan(relation))
     return conform(tx.store.engine.collect(frame), relation.schema, signed=True)
 

@@ -1,7 +1,7 @@
-"""Views that step aside: suspended, said to be stale on every read, and brought back by a refresh.
+"""Suspended views: not maintained, reported as stale on every read, and resumed by a refresh.
 
-A suspended view is handled like one that is refreshed on demand and is behind: commits leave it as it is, views over it
-read it as it is stored, and REFRESH takes in what has changed since, here by computing it from its query.
+A suspended view is handled like a demand view that is out of date: commits leave it as it is, views over it read it as
+it is stored, and REFRESH brings it up to date, here by a full refresh.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _is_free(tx: OpenTransaction, key: str, view: str) -> bool:
 
 
 def refresh(tx: OpenTransaction, statement: sql.Refresh) -> None:
-    """REFRESH: when the transaction commits, a view that is behind takes in the net change since it was last true."""
+    """REFRESH: when the transaction commits, a view that is out of date is brought up to date."""
     place = statement.name.place
     relation = tx.relation(statement.name, place)
     if not isinstance(relation, Derived):
@@ -64,7 +64,7 @@ def refresh(tx: OpenTransaction, statement: sql.Refresh) -> None:
     tx.makes_epoch = True
 
 
-# saying so ------------------------------------------------------------------------------------------
+# remarks on stale views -----------------------------------------------------------------------------
 
 
 def stale_since(relation: Relation, epoch: int) -> int | None:
@@ -74,7 +74,7 @@ def stale_since(relation: Relation, epoch: int) -> int | None:
 
 
 def stale_remarks(state: State, relations: Iterable[Relation], epoch: int) -> list[str]:
-    """What to say to someone who reads relations at an epoch: which are stale, or read what is."""
+    """Remarks for someone who reads relations at an epoch: which are stale, or read a stale one."""
     found: dict[str, str] = {}
     maintained = [relation for relation in state.relations.values() if stale_since(relation, epoch) is None]
     graph = reading(maintained, epoch)  # what a stale one reads does not matter
@@ -92,7 +92,7 @@ def stale_remarks(state: State, relations: Iterable[Relation], epoch: int) -> li
 
 
 def remarks_on_query(state: State, epoch: int, query: QueryText) -> list[str]:
-    """What to say to someone who runs a query at an epoch."""
+    """Remarks for someone who runs a query at an epoch."""
     if not any(stale_since(relation, epoch) for relation in state.alive()):
         return []
     read = [state.find(reference.name, epoch) for reference in find_references(query.tree)]

@@ -1,10 +1,10 @@
 """New views on trial: their maintenance is run once on generated rows, in a state that is thrown away.
 
-A view over empty tables says nothing about what its first change will meet. So before a definition is taken, the real
-propagation works in a state of its own: it computes the view from inserted rows, and then its change when rows of every
+A view over empty tables does not show whether its first change will work. So before a definition is accepted, the real
+propagation runs in a state of its own: it computes the view from inserted rows, and then its change when rows of every
 table are inserted, updated and deleted at once. A plan that the engine refuses, or that breaks a law, is refused here,
-with the engine's complaint. An error that depends on values (division by zero, overflow, a bad cast) is tried with
-other rows, and never refuses a definition.
+with the engine's message. After an error that depends on values (division by zero, overflow, a bad cast) other rows are
+tried; such an error never refuses a definition.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from viewkeeper.transaction.generated_rows import generated
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 VARIANTS = 3
-"""How many sets of generated rows there are."""
+"""The number of sets of generated rows."""
 
 MOST_QUERIES = 40
-"""A recursion that takes more queries over so few rows is not followed any further."""
+"""The trial of a recursion that takes more queries over so few rows ends there, and counts as passed."""
 
 PlaceOf = Callable[[str], Place | None]
 
@@ -53,13 +53,13 @@ _passed: dict[str, None] = {}
 _lock = threading.Lock()
 
 REMEMBERED = 10_000
-"""Plans that have passed in this process are not tried again."""
+"""How many passed trials a process remembers, so as not to run them again."""
 
 
 def try_definitions(tx: OpenTransaction, place_of: PlaceOf) -> None:
-    """Tries the views that a statement has defined; NotMaintainable if one cannot be maintained.
+    """Tries the views that a statement has defined; raises NotMaintainable if one cannot be maintained.
 
-    `place_of` gives the place of a view in the statement.
+    `place_of` gives the position of a view in the statement.
     """
     keys, tx.untried = tx.untried, set()
     there = {relation.id: relation for relation in tx.alive()}
@@ -93,7 +93,7 @@ class _Trial:
 
     @property
     def name(self) -> str:
-        """A text that is equal for trials that take the same course."""
+        """A text that is equal for equal trials."""
         numbers = {key: f"{index}" for index, key in enumerate([*self.inputs, *self.tried])}
 
         def numbered(part: n.Node) -> n.Node:
@@ -112,13 +112,13 @@ class _Trial:
             ),
         ]
         engine = self.store.engine
-        told = [engine.where, sorted((name, str(hash(f))) for name, (f, _) in engine.functions.items()), parts]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        identity = [engine.where, sorted((name, str(hash(f))) for name, (f, _) in engine.functions.items()), parts]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     # running --------------------------------------------------------------------------------------
 
     def run(self, place_of: PlaceOf) -> None:
-        """Tries one set of rows after the other, until one passes or what is wrong does not depend on them."""
+        """Tries one set of rows after the other, until one passes or its error does not depend on values."""
         for variant in range(VARIANTS):
             try:
                 self._run(variant)
@@ -145,11 +145,11 @@ class _Trial:
         state = self._step(state, {key: steps.first for key, steps in rows.items()}, stored)
         self._step(state, {key: steps.then for key, steps in rows.items()})
 
-    def _step(self, state: State, changes: dict[str, pa.Table], unfilled: Iterable[str] = ()) -> State:
-        """One transaction in the state of the trial; the state after it."""
+    def _step(self, state: State, changes: dict[str, pa.Table], to_load: Iterable[str] = ()) -> State:
+        """The state after one transaction of the trial."""
         tx = OpenTransaction(self.store, state)
         tx.most_queries = MOST_QUERIES
-        tx.unfilled |= set(unfilled)
+        tx.to_load |= set(to_load)
         for key, rows in changes.items():
             if rows.num_rows:
                 tx.add_rows(state.relations[key], rows)
@@ -192,13 +192,13 @@ class _Trial:
         )
 
     def _runs_in_full(self) -> bool:
-        """Whether a view that does not follow its changes could be computed anew instead."""
+        """Whether a view that cannot be maintained incrementally could be refreshed in full instead."""
         views = [view for view in self.tried.values() if not isinstance(view, Auxiliary)]
         if len(views) != 1 or isinstance(views[0], VirtualView) or views[0].definition.refresh == "full":
             return False
         definition = views[0].definition
-        anew = replace(views[0], definition=replace(definition, refresh="full", stored=definition.query, hidden=()))
-        self.tried = {anew.id: anew}
+        full = replace(views[0], definition=replace(definition, refresh="full", stored=definition.query, hidden=()))
+        self.tried = {full.id: full}
         try:
             self._run(0)
         except Exception:
@@ -207,7 +207,7 @@ class _Trial:
 
 
 def _on_trial(relation: Derived) -> Derived:
-    """A view as it is tried: maintained by its change at every step, unless it is always computed anew."""
+    """A view as it is tried: maintained incrementally at every step, unless it is always refreshed in full."""
     definition = relation.definition
     refresh = "full" if definition.refresh == "full" else "incremental"
     tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0)
@@ -215,7 +215,7 @@ def _on_trial(relation: Derived) -> Derived:
 
 
 def _node(view: Derived) -> n.Node:
-    """What is maintained of a view; of a virtual one its query, over what is kept for it."""
+    """The expression that is maintained for a view; for a virtual one its query over its auxiliary relations."""
     return maintained_node(view)
 
 
@@ -225,7 +225,7 @@ def _shape(schema: Schema) -> list[object]:
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from."""
+    """An error and its causes."""
     cause: BaseException | None = problem
     while cause is not None:
         yield cause
@@ -233,7 +233,7 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
 
 
 def _first(problem: BaseException) -> BaseException:
-    """The complaint before it was said to be a view's."""
+    """The original error, before the name of a view was added to it."""
     while isinstance(problem, ViewkeeperError) and problem.view is not None and problem.__cause__ is not None:
         problem = problem.__cause__
     return problem

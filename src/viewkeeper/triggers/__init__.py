@@ -1,2 +1,2 @@
-"""Trigger scripts that keep a view true elsewhere: production rules as text (Ceri and Widom 1991), and PostgreSQL's
-triggers, printed from the laws of change."""
+"""Scripts that maintain a view in another system: production rules as text (Ceri and Widom 1991), and triggers for
+PostgreSQL, printed from the laws of change."""

@@ -1,9 +1,9 @@
-"""The rules that keep a view true, one per table reference and operation (Ceri and Widom 1991, sections 5 to 8).
+"""The production rules of a view, one per table reference and operation (Ceri and Widom 1991, sections 5 to 8).
 
-Printed otherwise than in the paper, because its own would go wrong:
+Two rules differ from the paper's, which would be wrong:
 
-- what is inserted because rows of a negatively nested table went (section 7.2) is also tested against that table as it
-  is now: another row may have taken their place, by an update or by inserting the key again;
+- a row that is inserted because rows of a negatively nested table were deleted (section 7.2) is also tested against
+  that table as it is now: an update, or inserting the key again, may have put another row there;
 - `<> any` is monotone, so it counts as positive (sections 6 and 7).
 """
 
@@ -28,7 +28,7 @@ INSERTED, DELETED, UPDATED = "inserted into", "deleted from", "updated"
 
 @dataclass(frozen=True)
 class Rule:
-    """A production rule. `statements` are lines each; `kind` is what they do; `precedes` are names of rules."""
+    """A production rule. Each of `statements` is a list of lines; `kind` is what they do; `precedes` names rules."""
 
     name: str
     triggers: tuple[str, ...]
@@ -48,27 +48,29 @@ class Rule:
 
 
 def derive(view: ViewText, known: Known, rematerialized: Collection[str] = ()) -> list[Rule]:
-    """The rules of a view: merged, those that delete before those that insert, and the one that computes it anew."""
+    """The rules of a view, merged: the one that recomputes it, those that delete, then those that insert."""
     analyses = [
         analyse(view.name, block.text, block.text, known, columns=view.columns, advise=False) for block in view.blocks
     ]
     _check_duplicates(view, analyses)
     found: list[Rule] = []
-    anew: list[str] = []
+    recomputed: list[str] = []
     for block, analysis in zip(view.blocks, analyses, strict=True):
         maker = _Maker(view, block)
         for table, nested, verdict in _references(block, analysis):
             rules, more = maker.rules(table, nested, verdict)
             found += rules
-            anew += more
-    triggers = {trigger for rule in found for trigger in rule.triggers} | set(anew)
+            recomputed += more
+    triggers = {trigger for rule in found for trigger in rule.triggers} | set(recomputed)
     asked = {_normal(one) for one in rematerialized}
-    anew = list(dict.fromkeys([*anew, *(trigger for trigger in sorted(triggers) if _normal(trigger) in asked)]))
-    kept = _merged([rule for rule in found if not set(rule.triggers) & set(anew)])
+    recomputed = list(
+        dict.fromkeys([*recomputed, *(trigger for trigger in sorted(triggers) if _normal(trigger) in asked)])
+    )
+    kept = _merged([rule for rule in found if not set(rule.triggers) & set(recomputed)])
     inserting = tuple(rule.name for rule in kept if rule.kind == INSERT)
     ordered = [replace(rule, precedes=inserting) if rule.kind == DELETE else rule for rule in kept]
     ordered.sort(key=lambda rule: rule.kind != DELETE)
-    return [*_rematerialize(view, anew, [rule.name for rule in ordered]), *ordered]
+    return [*_rematerialize(view, recomputed, [rule.name for rule in ordered]), *ordered]
 
 
 def _check_duplicates(view: ViewText, analyses: Sequence[Analysis]) -> None:
@@ -82,7 +84,7 @@ def _check_duplicates(view: ViewText, analyses: Sequence[Analysis]) -> None:
 
 
 def _references(block: Block, analysis: Analysis) -> Iterator[tuple[Table, Nested | None, Verdict]]:
-    """The tables of a block, each with the subquery that it stands in and what is known of it."""
+    """The tables of a block, each with the subquery it is in and its verdict."""
     by_place = {
         (verdict.reference.place.line, verdict.reference.place.column): verdict
         for verdict in analysis.findings.verdicts
@@ -105,7 +107,7 @@ class _Maker:
         self.others = [other for other in view.blocks if other is not block]
 
     def rules(self, table: Table, nested: Nested | None, verdict: Verdict) -> tuple[list[Rule], list[str]]:
-        """The rules of one reference, and the operations that make the view be computed anew."""
+        """The rules of one reference, and the operations for which the view is recomputed."""
         if verdict.nesting is Nesting.NEGATIVE:
             assert nested is not None
             return self._negative(table, nested, verdict)
@@ -120,37 +122,37 @@ class _Maker:
 
     def _negative(self, table: Table, nested: Nested, verdict: Verdict) -> tuple[list[Rule], list[str]]:
         found: list[Rule] = []
-        anew: list[str] = []
+        recomputed: list[str] = []
         if verdict.is_safe_for_insertions:
             found.append(self._taken("ins", INSERTED, table, nested, "inserted"))
         else:
-            anew.append(f"{INSERTED} {table.text}")
+            recomputed.append(f"{INSERTED} {table.text}")
         found.append(self._given("del", DELETED, table, nested, "deleted", checked=not verdict.is_safe))
         if verdict.is_safe:
             found.append(self._given("old-upd", UPDATED, table, nested, "old updated", checked=False))
             found.append(self._taken("new-upd", UPDATED, table, nested, "new updated"))
         else:
-            anew.append(f"{UPDATED} {table.text}")
-        return found, anew
+            recomputed.append(f"{UPDATED} {table.text}")
+        return found, recomputed
 
     # actions -------------------------------------------------------------------------------------
 
     def _insert(self, prefix: str, trigger: str, table: Table, word: str, *, checked: bool) -> Rule:
-        """Rows of the view that need one of the rows that came."""
+        """Inserts rows of the view that need one of the inserted rows."""
         select = self._select(self.block, table, word, "", None)
         return self._inserting(prefix, trigger, table, select, checked=checked)
 
     def _delete(self, prefix: str, trigger: str, table: Table, word: str) -> Rule:
-        """Rows of the view that needed one of the rows that went, as all tables were then."""
+        """Deletes rows of the view that needed one of the deleted rows, in the old state of all tables."""
         return self._deleting(prefix, trigger, table, self._select(self.block, table, word, "old ", None))
 
     def _taken(self, prefix: str, trigger: str, table: Table, nested: Nested, word: str) -> Rule:
-        """Rows of the view that something stands against now."""
+        """Deletes rows of the view that a negated subquery excludes now."""
         positive = replace(nested, negated=False)
         return self._deleting(prefix, trigger, table, self._select(self.block, table, word, "", (nested, positive, "")))
 
     def _given(self, prefix: str, trigger: str, table: Table, nested: Nested, word: str, *, checked: bool) -> Rule:
-        """Rows that something stood against, and nothing does now."""
+        """Inserts rows that a negated subquery excluded before and does not exclude now."""
         positive = replace(nested, negated=False)
         select = self._select(self.block, table, word, "", (nested, positive, "old "))
         select.conditions.append(_conjunct(nested, lambda one: _named(one, "")))
@@ -183,9 +185,9 @@ class _Maker:
     def _select(
         self, block: Block, table: Table | None, word: str, state: str, turned: tuple[Nested, Nested, str] | None
     ) -> _Select:
-        """A block as it stands, but for one table: what changed of it; and for a subquery that is turned round.
+        """A block with the change of one table instead of the table, and with one subquery replaced.
 
-        `state` is "old " where all other tables are taken as they were; the last of `turned` is that for the subquery.
+        `state` is "old " if all other tables are read in the old state; the last of `turned` is that for the subquery.
         """
 
         def named(one: Table) -> str:
@@ -208,13 +210,13 @@ class _Maker:
 
 @dataclass
 class _Select:
-    """A SELECT as lines: what it selects from where, and its conditions, each of one or more lines."""
+    """A SELECT as lines: its select list, its tables, and its conditions, each of one or more lines."""
 
     head: list[str]
     conditions: list[list[str]]
 
     def lines(self) -> list[str]:
-        """All of it."""
+        """The lines of the SELECT."""
         found = list(self.head)
         for number, condition in enumerate(self.conditions):
             found += [f"{'and' if number else 'where'} {condition[0]}", *condition[1:]]
@@ -222,7 +224,7 @@ class _Select:
 
 
 def _conjunct(nested: Nested, named: Callable[[Table], str]) -> list[str]:
-    """A subquery and what stands before it."""
+    """The lines of a condition with a subquery."""
     inner = [f"select {nested.columns}", f"from {', '.join(map(named, nested.tables))}"]
     inner += [f"{'where' if number == 0 else 'and'} {text}" for number, text in enumerate(nested.conditions)]
     return [f"{'not ' if nested.negated else ''}{nested.before}", *_brackets(inner)]
@@ -241,13 +243,13 @@ def _alias(table: Table) -> str:
 
 
 def _brackets(lines: list[str]) -> list[str]:
-    """Lines in brackets, moved in."""
+    """Lines in parentheses, indented."""
     moved = [f"  ({lines[0]}", *(f"   {line}" for line in lines[1:])]
     return [*moved[:-1], moved[-1] + ")"]
 
 
 def _merged(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules with the same trigger that do the same, as one that does it one after the other."""
+    """Rules with the same trigger and kind merged into one that runs all their statements in order."""
     found: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         key = (rule.name, rule.kind)
@@ -259,7 +261,7 @@ def _merged(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _rematerialize(view: ViewText, triggers: Sequence[str], others: Sequence[str]) -> list[Rule]:
-    """The rule that computes the view anew, before all others, which then have nothing to do."""
+    """The rule that recomputes the view, before all others, which it deactivates."""
     if not triggers:
         return []
     maker = _Maker(view, view.blocks[0])

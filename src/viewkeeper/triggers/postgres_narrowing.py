@@ -1,7 +1,7 @@
-"""Rules for PostgreSQL read little of a table: what picks rows by keys is moved down to where the table is read.
+"""Bound reads for PostgreSQL: restrictions to keys are pushed down to where a table is read.
 
-PostgreSQL cannot look into the state of a table before the transaction, which is made of the table and of what changed,
-with the keys of a join. So the keys are put inside, and an index on them can be used.
+The old state of a table is a query over the table and its log, and PostgreSQL does not push the keys of a join into it.
+So they are pushed down here, and an index on them can be used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def without_full_joins(node: n.Node) -> n.Node:
 
 
 def narrowed(node: n.Node, changed: Collection[str]) -> n.Node:
-    """A change that reads by its keys what it joins with."""
+    """A change that reads the tables it joins with by its keys."""
     return _Narrowing(frozenset(changed)).narrowed(node)
 
 
@@ -34,7 +34,7 @@ def scans(node: n.Node) -> list[n.Scan]:
 
 
 def parts_of(node: n.Node) -> list[n.Node]:
-    """A node and all below it, each once, also where much of it is used twice."""
+    """A node and all below it, each once, even if it is shared."""
     seen: dict[int, n.Node] = {}
     waiting = [node]
     while waiting:
@@ -51,7 +51,7 @@ class _Narrowing:
         self._done: dict[int, tuple[n.Node, n.Node]] = {}
 
     def narrowed(self, node: n.Node) -> n.Node:
-        """What is below it first. What is used twice stays one."""
+        """A node with bound reads, bottom up; shared nodes stay shared."""
         if id(node) not in self._done:
             self._done[id(node)] = (node, self._narrowed(node))
         return self._done[id(node)][1]
@@ -91,17 +91,17 @@ class _Narrowing:
         return n.Restrict(node, keys, on)
 
     def _in_join(self, node: n.Join, keys: n.Node, on: Keys) -> n.Node:
-        """Each input by the keys that it has itself; if no one has them all, they are looked at together again."""
+        """Restricts each input by the keys that it has; if none has them all, restricts the join too."""
         owned = [tuple((a, k) for a, k in on if a in part.outputs) for part in node.inputs]
         parts = [self.sunk(part, keys, own) if own else part for part, own in zip(node.inputs, owned, strict=True)]
         joined = self._side_by_side(replace(node, inputs_=tuple(parts)), [bool(own) for own in owned])
         return joined if any(len(own) == len(on) for own in owned) else n.Restrict(joined, keys, on)
 
     def _side_by_side(self, node: n.Join, few: list[bool]) -> n.Join:
-        """A join whose inputs are read by the keys of those that have few rows, where that takes looking back."""
+        """A join whose inputs in the old state are read by the keys of those that have few rows."""
         parts = list(node.inputs)
         for place, part in enumerate(node.inputs):
-            if few[place] or not self._looks_back(part):
+            if few[place] or not self._reads_old(part):
                 continue
             for other, small in enumerate(parts):
                 pairs = _pairs(node, part, small)
@@ -112,7 +112,7 @@ class _Narrowing:
                     break
         return replace(node, inputs_=tuple(parts))
 
-    def _looks_back(self, node: n.Node) -> bool:
+    def _reads_old(self, node: n.Node) -> bool:
         return any(scan.state == n.OLD and scan.relation in self.changed for scan in scans(node))
 
 

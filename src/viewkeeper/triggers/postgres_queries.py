@@ -1,7 +1,7 @@
 """Algebra as PostgreSQL queries, one function per operator.
 
-Columns are named by the labels of their attributes. Everything but a change is plain rows, duplicates repeated; a
-change has a `_weight` besides. `Once` becomes a materialized WITH query, everything else stands where it is used.
+Columns are named by the labels of their attributes. A change has a `_weight`; everything else is plain rows, duplicates
+repeated. `Once` becomes a materialized WITH query, everything else is inlined.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _FRAME = re.compile(rf"(ROWS BETWEEN {_BOUND} AND {_BOUND})?|RANGE BETWEEN [A-Z 
 
 
 def log_of(relation: str) -> str:
-    """The table that holds what the transaction changes in a relation."""
+    """The name of the log: the table with the transaction's changes of a relation."""
     return identifier(f"_vk_log_{relation}")
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A query, and the queries that stand in its WITH."""
+    """A query, and the queries of its WITH."""
 
     query: str
     shared: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The query with its WITH."""
         if not self.shared:
             return self.query
         parts = ",\n".join(f"{name} AS MATERIALIZED (\n{indent(text, '  ')}\n)" for name, text in self.shared)
@@ -50,7 +50,7 @@ class Printed:
 
 
 def printed(node: n.Node, changed: Collection[str] = (), known: Collection[Attribute] = ()) -> Printed:
-    """The query of an expression. A relation that is not `changed` is the same before and after.
+    """The query of an expression. A relation that is not `changed` has the same old and new state.
 
     `known` are the attributes that are never NULL.
     """
@@ -60,22 +60,22 @@ def printed(node: n.Node, changed: Collection[str] = (), known: Collection[Attri
 
 
 def never_null(node: n.Node, tables: Collection[str]) -> frozenset[Attribute]:
-    """The columns of tables that are declared NOT NULL; where an outer join can miss them, they have other numbers."""
+    """The columns of tables that are declared NOT NULL; an outer join's nullable columns have other ids."""
     return frozenset(a for scan in scans(node) if scan.relation in tables for a in scan.attributes if not a.nullable)
 
 
 class _Printer:
-    """Prints one query. `careful`: something in it may raise, so it is computed of no row that is not there."""
+    """Prints one query. `fallible`: something in it may raise, so nothing is computed for deleted rows."""
 
-    def __init__(self, changed: frozenset[str], known: frozenset[Attribute], careful: bool) -> None:
+    def __init__(self, changed: frozenset[str], known: frozenset[Attribute], fallible: bool) -> None:
         self.changed = changed
         self.known = known
-        self.careful = careful
+        self.fallible = fallible
         self.shared: dict[n.Scan | int, tuple[str, str]] = {}
         self._texts: dict[int, tuple[n.Node, str]] = {}
 
     def select(self, node: n.Node) -> str:
-        """An expression as a SELECT. By identity: what is used often would be printed, and hashed, ever more often."""
+        """An expression as a SELECT. Cached by identity: printing or hashing shared nodes again is exponential."""
         if id(node) not in self._texts:
             if type(node) not in _OPERATORS:
                 raise NotMaintainable(*_REFUSED[type(node)])
@@ -88,7 +88,7 @@ class _Printer:
         return f"{shared[1] if shared else _nested(text)} AS {name}"
 
     def _share(self, node: n.Node, make: Callable[[], str]) -> str:
-        """A query that stands in the WITH, once for all that use it."""
+        """A query that is put into the WITH once for all its uses."""
         key = node if isinstance(node, n.Scan) else id(node)
         if key not in self.shared:
             text = make()
@@ -101,9 +101,9 @@ class _Printer:
         return self._read(node, lambda text: text)
 
     def _read(self, node: n.Scan, restricted: Callable[[str], str]) -> str:
-        """A relation in one of its states, of which only some rows are wanted.
+        """A relation in one of its states, restricted to the wanted rows.
 
-        Before the transaction it is what it is now, less what came, and what went.
+        The old state is the current one without the inserted rows and with the deleted ones.
         """
         pairs = list(zip(node.attributes, node.stored_names, strict=True))
         for attribute, _ in pairs:
@@ -121,16 +121,16 @@ class _Printer:
             whole = f"{text}\n{_grouped(groups)}HAVING sum({LOG_WEIGHT}) <> 0"
             return restricted(self._share(node, lambda: whole))
         here = restricted(_selected([*names, "1 AS _vk_n"], f"FROM {identifier(node.relation)}"))
-        gone = restricted(_selected([*names, f"-{LOG_WEIGHT}"], f"FROM {log}"))
-        both = _nested(f"{here}\nUNION ALL\n{gone}")
+        undone = restricted(_selected([*names, f"-{LOG_WEIGHT}"], f"FROM {log}"))
+        both = _nested(f"{here}\nUNION ALL\n{undone}")
         names = [*labels, "CAST(sum(_vk_n) AS bigint) AS _vk_n"]
         there = self._fence("sum(_vk_n)")
         total = f"SELECT {_listed(*names)} FROM {both} AS t {_grouped(labels)}{there}".rstrip()
         return _selected(labels, f"FROM {_nested(total)} AS t, generate_series(1, _vk_n) AS copies")
 
     def _fence(self, copies: str) -> str:
-        """Leaves out rows of which there are no copies before anything is computed of them (OFFSET 0)."""
-        return f"HAVING {copies} > 0 OFFSET 0" if self.careful else ""
+        """Leaves out rows without copies before anything is computed for them (OFFSET 0)."""
+        return f"HAVING {copies} > 0 OFFSET 0" if self.fallible else ""
 
     def _rows(self, node: n.Rows) -> str:
         if not node.attributes:
@@ -174,7 +174,7 @@ class _Printer:
         return _selected([*labels, *weight], "\nFROM " + "\nCROSS JOIN ".join(sources) + where)
 
     def _outer(self, node: n.Outer) -> str:
-        assert not node.full, "a full join was taken apart before"
+        assert not node.full, "full joins were rewritten before"
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
         names = [_named(a.label, renamed.get(a, a).label) for a in both]
@@ -196,12 +196,13 @@ class _Printer:
         one, other = equality.left, equality.right
         if not are_comparable(one.type, other.type):
             raise NotMaintainable(
-                f"{equality}: {one.type} and {other.type} are compared otherwise in PostgreSQL", hint="CAST one of them"
+                f"{equality}: {one.type} and {other.type} are compared differently in PostgreSQL",
+                hint="CAST one of them",
             )
         return self._same(one, other) if equality.null_safe else f"{one.label} = {other.label}"
 
     def _same(self, one: Attribute, other: Attribute, label: str = "") -> str:
-        """one <=> other. In arrays NULL equals NULL, and they can be hashed, as IS NOT DISTINCT FROM cannot."""
+        """one <=> other. In arrays NULL equals NULL, and they can be hashed, unlike with IS NOT DISTINCT FROM."""
         label = label or other.label
         if one in self.known or other in self.known:
             return f"{one.label} = {label}"
@@ -223,7 +224,7 @@ class _Printer:
         return self._counted(node, "least(sum(_vk_a), sum(_vk_b))")
 
     def _counted(self, node: n.Monus | n.Least, copies: str) -> str:
-        """Rows with as many copies as an expression of their numbers on the left and on the right says."""
+        """Rows with so many copies as an expression of their counts on the left and on the right says."""
         sides = []
         for side, counts in ((node.left, "1 AS _vk_a, 0 AS _vk_b"), (node.right, "0, 1")):
             names = [_named(a.label, out.label) for a, out in zip(side.outputs, node.outputs, strict=True)]
@@ -270,7 +271,7 @@ class _Printer:
         return _selected([*(a.label for a in node.outputs), weight], f"FROM {self._from(node.input)}")
 
     def _net(self, node: n.Net) -> str:
-        """OFFSET 0 keeps PostgreSQL from testing conditions on rows that are not there after all."""
+        """OFFSET 0 keeps PostgreSQL from testing conditions on rows that cancel."""
         labels = [a.label for a in node.outputs]
         total = f"CAST(sum({WEIGHT}) AS bigint) AS {WEIGHT}"
         source = f"FROM {self._from(node.input)} {_grouped(labels)}HAVING sum({WEIGHT}) <> 0 OFFSET 0"
@@ -298,7 +299,7 @@ class _Printer:
 
     def _both(self, node: n.Both) -> str:
         labels = [a.label for a in node.left.outputs]
-        if isinstance(node.right, n.Rows):  # nothing has changed
+        if isinstance(node.right, n.Rows):  # unchanged
             source = f"FROM {self._from(node.left)}, (VALUES (0), (1)) AS states (s)"
             return _selected([*labels, f"s AS {node.state.label}"], source)
         theirs = [_named(a.label, label) for a, label in zip(node.right.outputs, labels, strict=True)]
@@ -317,7 +318,7 @@ class _Printer:
 
 
 def _may_raise(node: n.Node) -> bool:
-    """Whether something that a node itself computes may raise for some row."""
+    """Whether a node itself computes a fallible expression."""
     return any(_raises(getattr(node, field.name)) for field in fields(node))  # type: ignore[arg-type]
 
 
@@ -355,7 +356,7 @@ def _call(call: n.Call) -> str:
 def _whole_row(
     outputs: tuple[Attribute, ...], partition: tuple[Attribute, ...], order: tuple[n.Order, ...]
 ) -> list[n.Order]:
-    """The rest of a row as order keys, so that ties are broken the same way every time."""
+    """The rest of a row as order keys, so that ties are broken deterministically."""
     used = {*partition, *(key.attribute for key in order)}
     return [n.Order(a) for a in outputs if a not in used]
 
@@ -393,7 +394,7 @@ def _listed(*texts: str) -> str:
 
 
 def _selected(texts: Sequence[str], rest: str, word: str = "SELECT") -> str:
-    """A SELECT; of no columns, one that only has rows."""
+    """A SELECT, also of no columns."""
     listed = ", ".join(texts) or "1 AS _vk_one"
     return f"{word} {listed}{'' if rest.startswith(chr(10)) else ' '}{rest}"
 
@@ -409,9 +410,9 @@ def _nested(text: str) -> str:
 
 
 _REFUSED: dict[type[n.Node], tuple[str]] = {
-    n.Fixpoint: ("a recursive view has no rules for PostgreSQL",),
-    n.Rederived: ("a recursive view has no rules for PostgreSQL",),
-    n.Generate: ("explode and other table functions have no rules for PostgreSQL",),
+    n.Fixpoint: ("a recursive view has no triggers for PostgreSQL",),
+    n.Rederived: ("a recursive view has no triggers for PostgreSQL",),
+    n.Generate: ("explode and other table functions have no triggers for PostgreSQL",),
 }
 
 _OPERATORS: dict[type[n.Node], Callable[[Any, Any], str]] = {
@@ -437,4 +438,4 @@ _OPERATORS: dict[type[n.Node], Callable[[Any, Any], str]] = {
     n.Both: _Printer._both,
     n.Signed: _Printer._signed,
 }
-"""The one place that says how each operator is printed."""
+"""How each operator is printed."""

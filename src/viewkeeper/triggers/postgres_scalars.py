@@ -1,7 +1,7 @@
-"""Scalar expressions, aggregates and window functions in PostgreSQL's words, and their types.
+"""Scalar expressions, aggregates and window functions as PostgreSQL text, and their types.
 
-Only what is known to mean the same in Spark and in PostgreSQL is translated. Everything else is refused: what has no
-entry in the tables at the end of this module cannot be printed.
+Only what is known to mean the same in Spark and in PostgreSQL is translated: what the tables at the end of this module
+list. Everything else is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from viewkeeper.triggers.postgres_types import (
 )
 
 ROW, GROUP, WINDOW = "row", "group", "window"
-"""Where an expression stands: whether it may call aggregates, or is a window function."""
+"""The context of an expression: whether it may call aggregates, or is a window function."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?")
@@ -54,7 +54,7 @@ _SINGLE = re.compile(
     r"ELSE first\((?P<value>c\d+)\) END"
 )
 ONE = '"_vk_one"'
-"""The function that gives the only element of an array, and raises if there are more."""
+"""The function that returns the only element of an array, and raises if there are more."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +70,26 @@ class Scalars:
     """Prints expressions over some columns."""
 
     def __init__(self, attributes: Iterable[Attribute], where: str = ROW, over: str = "") -> None:
-        """`over` stands behind a window function: OVER (...)."""
+        """`over` is the OVER (...) of a window function."""
         self._columns = {attribute.label: attribute for attribute in attributes}
         self._where = where
         self._over = f" {over}" if over else ""
 
     def term(self, text: str) -> Term:
-        """An expression in Spark's words as a term."""
+        """The term of an expression in Spark SQL."""
         special = self._special(text)
         if special is not None:
             return special
         try:
             tree = sqlglot.parse_one(text, read="spark")
         except SqlglotError:
-            raise NotMaintainable(f"{self._in_names(text)} cannot be told in PostgreSQL's words") from None
+            raise NotMaintainable(f"{self._in_names(text)} cannot be written in PostgreSQL") from None
         if found := _TRIED.search(re.sub(r"'([^'\\]|\\.)*'", "''", text)):
             raise NotMaintainable(f"PostgreSQL has no function that means the same as {found.group()}")
         return self._print(tree)
 
     def _special(self, text: str) -> Term | None:
-        """What the translation of aggregates writes for engines, and PostgreSQL has better words for."""
+        """The term of an aggregate that was translated for engines, if PostgreSQL has a function for it."""
         if self._where != GROUP:
             return None
         if found := _FLOAT_AVERAGE.fullmatch(text):
@@ -163,7 +163,7 @@ class Scalars:
                 return Term(text, kind)
         elif re.fullmatch(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+", text):
             return Term(f"CAST({text} AS double precision)", DOUBLE)
-        return self._refuse(node, "this number cannot be told in PostgreSQL's words")
+        return self._refuse(node, "this number cannot be written in PostgreSQL")
 
     def _boolean(self, node: exp.Boolean) -> Term:
         return Term("true" if node.this else "false", BOOLEAN)
@@ -198,7 +198,9 @@ class Scalars:
     def _compared(self, node: exp.Expr, left: exp.Expr, operator: str, right: exp.Expr) -> str:
         one, other = self._print(left), self._print(right)
         if one.type is not None and other.type is not None and not are_comparable(one.type, other.type):
-            self._refuse(node, f"{one.type} and {other.type} are compared otherwise in PostgreSQL", "CAST one of them")
+            self._refuse(
+                node, f"{one.type} and {other.type} are compared differently in PostgreSQL", "CAST one of them"
+            )
         ordered = operator in ("<", "<=", ">", ">=")
         sides = [_in_order(term) if ordered else term.sql for term in (one, other)]
         return f"({sides[0]} {operator} {sides[1]})"
@@ -262,7 +264,7 @@ class Scalars:
         return Term(f"{name}({', '.join(terms)})", kind)
 
     def _united(self, node: exp.Expr, values: Sequence[exp.Expr]) -> tuple[list[str], Type | None]:
-        """Values of one type: the type they have in common, and each as one of it."""
+        """Values cast to their common type, and that type."""
         terms = [self._print(value) for value in values]
         kind: Type | None = None
         for term in terms:
@@ -307,7 +309,7 @@ class Scalars:
         if any(kind.name == "tinyint" for kind in kinds):
             self._refuse(node, "a TINYINT is a SMALLINT in PostgreSQL, and overflows later", "CAST it to INT")
         if any(kind.name == "float" for kind in kinds) and len({kind.name for kind in kinds}) > 1:
-            self._refuse(node, "FLOAT is widened otherwise in PostgreSQL", "CAST it to DOUBLE")
+            self._refuse(node, "FLOAT is widened differently in PostgreSQL", "CAST it to DOUBLE")
         return kinds
 
     def _quotient(self, node: exp.Div) -> Term:
@@ -357,7 +359,7 @@ class Scalars:
         places = [node.args["start"], *([node.args["length"]] if node.args.get("length") is not None else [])]
         numbers = [p.this if isinstance(p, exp.Literal) and re.fullmatch(r"\d+", p.this) else "" for p in places]
         if "" in numbers or numbers[0] == "0":
-            self._refuse(node, "places must be constants here, and the first is 1")
+            self._refuse(node, "positions must be constants here, and the first is 1")
         return Term(f"substr({value}, {', '.join(numbers)})", STRING)
 
     def _part_of_date(self, node: exp.Func) -> Term:
@@ -369,7 +371,7 @@ class Scalars:
         value, _ = self._of(node.this, lambda kind: kind.name == "date", "a DATE")
         days, _ = self._of(node.expression, lambda kind: kind.name in ("smallint", "int"), "an INT")
         if node.args["unit"].name.upper() != "DAY":
-            self._refuse(node, "only days are added alike")
+            self._refuse(node, "only adding days means the same in PostgreSQL")
         return Term(f"({value} + {days})", Type("date"))
 
     # casts -----------------------------------------------------------------------------------------
@@ -400,13 +402,13 @@ class Scalars:
         if wanted.name == "decimal":
             pattern = re.compile(rf"\d+(\.\d{{1,{wanted.scale}}})?")
         if pattern is None or not pattern.fullmatch(value.this) or not _is_moment(value.this, wanted):
-            why = "depends on the time zone" if wanted.name == "timestamp" else "cannot be told in PostgreSQL's words"
+            why = "depends on the time zone" if wanted.name == "timestamp" else "cannot be written in PostgreSQL"
             hint = "use TIMESTAMP_NTZ" if wanted.name == "timestamp" else None
             self._refuse(node, f"this constant {why}", hint)
         return Term(f"CAST({string(value.this)} AS {spelled(wanted)})", wanted)
 
     def _average(self, node: exp.Div, wanted: Type) -> Term | None:
-        """A quotient of decimals with at least five digits more than are kept, by a count: rounded alike."""
+        """A sum divided by a count: with five more digits than the result has, it is rounded as in Spark."""
         if wanted.name != "decimal":
             return None
         one, other = self._print(node.this), self._print(node.expression)
@@ -419,7 +421,7 @@ class Scalars:
     # aggregates and window functions ----------------------------------------------------------------
 
     def _called(self, node: exp.Expr, text: str) -> str:
-        """An aggregate with what stands behind it."""
+        """An aggregate with its OVER."""
         if self._where == ROW:
             self._refuse(node, "an aggregate cannot stand here")
         return text + self._over
@@ -508,7 +510,7 @@ class Scalars:
                 self._refuse(node, "a constant is expected here")
         return Term(f"CAST({name}({argument}){self._over} AS integer)", INT)
 
-    def _neighbour(self, node: exp.Expr) -> Term:
+    def _neighbor(self, node: exp.Expr) -> Term:
         """lag, lead, first_value, last_value, nth_value."""
         if self._where != WINDOW:
             self._refuse(node, "a window function cannot stand here")
@@ -524,20 +526,20 @@ class Scalars:
             if other.type is not None and not (other.type == kind or (kind.is_integer and other.type == INT)):
                 self._refuse(node, f"a {kind} is expected as its last argument")
             arguments.append(f"CAST({other.sql} AS {spelled(kind)})")
-        return Term(f"{_NEIGHBOURS[type(node)]}({', '.join(arguments)}){self._over}", kind)
+        return Term(f"{_NEIGHBORS[type(node)]}({', '.join(arguments)}){self._over}", kind)
 
     def _window(self, node: exp.Window) -> Term:
-        """A window function with its OVER, of which only the type is asked for."""
+        """A window function with its OVER, of which only the type is used."""
         return Scalars(self._columns.values(), WINDOW, "OVER ()")._print(node.this)
 
 
 def text_of(expression: Expression, where: str = ROW, over: str = "") -> str:
-    """An expression in PostgreSQL's words."""
+    """An expression as PostgreSQL text."""
     return Scalars(expression.attributes, where, over).term(expression.sql).sql
 
 
 def condition_of(expression: Expression) -> str:
-    """A condition in PostgreSQL's words."""
+    """A condition as PostgreSQL text."""
     term = Scalars(expression.attributes).term(expression.sql)
     if term.type not in (None, BOOLEAN):
         raise NotMaintainable(f"{expression} is no condition: it is {term.type}")
@@ -556,7 +558,7 @@ def extremum(function: str, text: str, kind: Type, behind: str = "") -> str:
 
 
 class PostgresTyper:
-    """Says what types expressions have in PostgreSQL; what cannot be printed is refused here already, at its place."""
+    """Finds the types of expressions in PostgreSQL; refuses what cannot be printed, with its position."""
 
     coerces = True
 
@@ -571,7 +573,7 @@ def _in_order(term: Term) -> str:
 
 
 def _is_moment(text: str, kind: Type) -> bool:
-    """Whether a text is a day or time that there is, if one is wanted."""
+    """Whether a text is a valid date or timestamp, if `kind` is one."""
     if kind.name not in ("date", "timestamp_ntz"):
         return True
     try:
@@ -594,7 +596,7 @@ def _is_string(kind: Type) -> bool:
 
 
 def _casts_alike(kind: Type, wanted: Type) -> bool:
-    """Whether a cast gives the same in both systems, or fails in both."""
+    """Whether a cast returns the same in both systems, or fails in both."""
     if kind.name == wanted.name:
         return True
     if wanted.name == "tinyint":
@@ -629,7 +631,7 @@ _RANKINGS: dict[type[exp.Expr], str] = {
     exp.CumeDist: "cume_dist",
     exp.Ntile: "ntile",
 }
-_NEIGHBOURS: dict[type[exp.Expr], str] = {
+_NEIGHBORS: dict[type[exp.Expr], str] = {
     exp.Lag: "lag",
     exp.Lead: "lead",
     exp.FirstValue: "first_value",
@@ -687,7 +689,7 @@ _PRINTERS: dict[type[exp.Expr], tuple[Callable[[Scalars, Any], Term], tuple[str,
     exp.Median: (Scalars._middle, ("this",)),
     **dict.fromkeys(_SPREADS, (Scalars._spread, ("this",))),
     **dict.fromkeys(_RANKINGS, (Scalars._ranking, ("this",))),
-    **dict.fromkeys(_NEIGHBOURS, (Scalars._neighbour, ("this", "offset", "default"))),
+    **dict.fromkeys(_NEIGHBORS, (Scalars._neighbor, ("this", "offset", "default"))),
     exp.Window: (Scalars._window, ("this", "partition_by", "order", "spec", "over")),
 }
-"""How each piece of syntax is printed, and the parts of it that are known; any other part is refused."""
+"""How each kind of syntax node is printed, and its supported arguments; any other argument is refused."""

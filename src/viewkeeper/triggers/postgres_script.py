@@ -1,4 +1,4 @@
-"""The script: tables that hold the views, logs of what a transaction changes, and the triggers that keep them true."""
+"""The script: tables that store the views, logs of a transaction's changes, and triggers that maintain the views."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CONTROL = '"_vk_control"'
 BEGIN = '"_vk_begin"'
 MAINTAIN = '"_vk_maintain"'
 OPEN = "coalesce(CAST(nullif(current_setting('_vk.open', true), '') AS int), 0)"
-"""How many statements have begun to change tables and have not noted their changes yet."""
+"""How many statements have begun to change tables and have not logged their changes yet."""
 
 TRUNCATED = "coalesce(current_setting('_vk.truncated', true), '')"
-"""The tables that are being truncated, and whose rows have been noted: numbers, each between two spaces."""
+"""The tables that are being truncated and whose rows have been logged: oids, each between two spaces."""
 
 COUNT = "_vk_count"
 
@@ -31,20 +31,20 @@ _HEAD = """\
 --
 -- Run it once, as the owner of the tables, in the schema that they are in. It is one transaction: all of it or nothing.
 --
--- Every materialized view V is made a table _vk_rows_V, which has each row of V once and in _vk_count how often it is
--- there, and a view V over it, to be read. What a transaction changes is written to the tables _vk_log_*, and at its
--- COMMIT all views are brought up to date at once. So they show a transaction's own changes only after its COMMIT, or
--- after SET CONSTRAINTS ALL IMMEDIATE, to be followed by SET CONSTRAINTS ALL DEFERRED before anything else is changed.
+-- Every materialized view V becomes a table _vk_rows_V, which has each row of V once, with its count in _vk_count, and
+-- a view V over it, to be read. Changes of a transaction are logged in the tables _vk_log_*, and at its COMMIT all
+-- views are refreshed. So they show a transaction's own changes only after its COMMIT, or after SET CONSTRAINTS ALL
+-- IMMEDIATE, to be followed by SET CONSTRAINTS ALL DEFERRED before anything else is changed.
 --
 -- Transactions that change these tables wait for each other from their first change on, because all of them lock the
 -- row of _vk_control. Under REPEATABLE READ and SERIALIZABLE one that began before another has committed fails instead
--- (serialization failure), and is to be tried again.
+-- (serialization failure), and has to be retried.
 --
--- TRUNCATE is followed like a DELETE of all rows. Changes made while triggers are disabled are not seen.
+-- TRUNCATE is treated as a DELETE of all rows. Changes made while triggers are disabled are not seen.
 """
 
 _CONTROL_TABLE = f"""\
--- Who changes the tables: one row, locked by whoever does. Giving it a transaction's number calls for maintenance.
+-- One row, locked by the transaction that changes the tables. Writing a transaction's id to it triggers maintenance.
 CREATE TABLE {CONTROL} (one boolean PRIMARY KEY CHECK (one), changed_by xid8);
 INSERT INTO {CONTROL} VALUES (true, NULL);
 """
@@ -61,18 +61,18 @@ END $vk$;
 """
 
 _BODY = "AS $vk$\n#variable_conflict use_column"
-"""The beginning of a function's text: a column may have the name of a variable, even of one of PL/pgSQL's own."""
+"""The beginning of a function's text: a column may have the name of a variable, even of a predefined one."""
 
 
 def _only_ours(function: str) -> str:
-    """No one else may call a function, or make a trigger of it on a table of his own."""
+    """Revokes the right to call a function, or to use it in a trigger on another table."""
     return f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC;\n"
 
 
 _TRIGGER = f"RETURNS trigger LANGUAGE plpgsql\nSECURITY DEFINER SET search_path FROM CURRENT {_BODY}"
 
 _BEGIN_FUNCTION = f"""\
--- A statement that changes a table begins: from here on until it has noted its changes, it is open.
+-- A statement that changes a table begins: it is open until it has logged its changes.
 CREATE FUNCTION {BEGIN}() {_TRIGGER}
 BEGIN
   PERFORM set_config('_vk.open', CAST({OPEN} + 1 AS text), true);
@@ -87,7 +87,7 @@ def postgres_script(text: str) -> str:
     if not file.views:
         raise no_stored_view()
     tables = [name for name in file.tables if any(name in view.sources for view in file.views)]
-    kept = [part for view in file.views for part in _view_parts(file, view)]
+    views = [part for view in file.views for part in _view_parts(file, view)]
     parts = [
         _HEAD,
         "BEGIN ISOLATION LEVEL READ COMMITTED;\n\n"
@@ -95,9 +95,9 @@ def postgres_script(text: str) -> str:
         "SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);\n",
         *_checks(file, tables),
         _CONTROL_TABLE,
-        *([_ONE_FUNCTION] if any(ONE in part for part in kept) else []),
+        *([_ONE_FUNCTION] if any(ONE in part for part in views) else []),
         *(_table_log(file, name) for name in tables),
-        *kept,
+        *views,
         _maintenance(file, tables),
         *([_BEGIN_FUNCTION] if tables else []),
         *(_triggers(file, name) for name in tables),
@@ -108,16 +108,16 @@ def postgres_script(text: str) -> str:
     return "\n".join(parts)
 
 
-# what must be there ------------------------------------------------------------------------------
+# preconditions -----------------------------------------------------------------------------------
 
 
 def _checks(file: File, tables: Sequence[str]) -> Iterator[str]:
-    """Locks the tables, and sees that they are what the script was made for."""
+    """Locks the tables, and checks that they are those the script was made for."""
     if not tables:
         return
     listed = ", ".join(identifier(name) for name in tables)
     yield (
-        "-- Nothing changes while the views are filled.\n"
+        "-- Nothing changes during the initial load of the views.\n"
         f"LOCK TABLE {listed} IN SHARE ROW EXCLUSIVE MODE;\n"
     )  # fmt: skip
     wanted = []
@@ -130,7 +130,7 @@ def _checks(file: File, tables: Sequence[str]) -> Iterator[str]:
             wanted.append(f"({', '.join(string(text) for text in texts)}, {required})")
     rows = ",\n    ".join(wanted)
     yield f"""\
--- The tables are what the rules were made for: plain tables, with columns of these types, NOT NULL where that is said.
+-- Checks the tables: plain tables, with columns of these types, NOT NULL where required.
 DO $vk$
 DECLARE
   wrong text;
@@ -158,18 +158,18 @@ BEGIN
     SELECT regexp_replace(format_type(atttypid, atttypmod), '^character varying(\\([0-9]+\\))?$', 'text')
   ) AS formatted (actual);
   IF wrong IS NOT NULL THEN
-    RAISE EXCEPTION 'these rules were made for other tables: %', wrong;
+    RAISE EXCEPTION 'this script was made for other tables: %', wrong;
   END IF;
 {_one_collation(file, tables)}\
   IF current_setting('server_encoding') <> 'UTF8' THEN
-    RAISE EXCEPTION 'strings are ordered otherwise here: the database is not encoded in UTF8';
+    RAISE EXCEPTION 'strings are ordered differently here: the database is not encoded in UTF8';
   END IF;
 END $vk$;
 """
 
 
 def _one_collation(file: File, tables: Sequence[str]) -> str:
-    """Strings of two collations cannot be compared."""
+    """The check that all strings have one collation: others cannot be compared."""
     strings = [
         f"({string(identifier(name))}, {string(column)})"
         for name in tables
@@ -203,7 +203,7 @@ def _table_log(file: File, name: str) -> str:
         return f"INSERT INTO {log} ({listed}) SELECT {', '.join([*columns, weight])} FROM {source};"
 
     return f"""\
--- What a transaction inserts into {name} (+1) and deletes from it (-1), as far as views read it.
+-- Rows that a transaction inserts into {name} (+1) and deletes from it (-1): the columns that views read.
 CREATE UNLOGGED TABLE {log} AS SELECT {emptied} FROM {table} WHERE false;
 
 CREATE FUNCTION {identifier(f"_vk_note_{name}")}() {_TRIGGER}
@@ -242,7 +242,7 @@ BEGIN
     {noted(table, "-1")}
     PERFORM set_config('_vk.truncated', {TRUNCATED} || format(' %s ', TG_RELID), true);
   END IF;
-  -- The first change of a transaction calls for maintenance at its COMMIT.
+  -- The first change of a transaction triggers maintenance at its COMMIT.
   UPDATE {CONTROL} SET changed_by = pg_current_xact_id() WHERE changed_by IS DISTINCT FROM pg_current_xact_id();
   RETURN NULL;
 END $vk$;
@@ -253,7 +253,7 @@ def _triggers(file: File, name: str) -> str:
     """The triggers of a table."""
     table, function = identifier(name), identifier(f"_vk_note_{name}")
     lines = [
-        f"-- Changes of {name} are noted.",
+        f"-- Changes of {name} are logged.",
         f'CREATE TRIGGER "_vk_begin" BEFORE INSERT OR UPDATE OR DELETE ON {table}\n'
         f"  FOR EACH STATEMENT EXECUTE FUNCTION {BEGIN}();",
     ]
@@ -290,7 +290,7 @@ def _view_parts(file: File, view: View) -> Iterator[str]:
     source = f"{rows}, generate_series(1, {COUNT}) AS copies" if view.duplicates else f"{rows}, (SELECT 1) AS one"
     most = "> 0" if view.duplicates else "= 1"
     yield f"""\
--- {view.name}: its rows, and how often each is there{"" if view.duplicates else " (once)"}.
+-- {view.name}: its rows, and the count of each{"" if view.duplicates else " (once)"}.
 CREATE TABLE {rows} AS
 SELECT {listed}, count(*) AS {COUNT}
 FROM (
@@ -299,18 +299,18 @@ FROM (
 GROUP BY {labels};
 ALTER TABLE {rows} ALTER COLUMN {COUNT} SET NOT NULL, ADD CONSTRAINT "_vk_counted" CHECK ({COUNT} {most});
 {_index(view, known)}
--- {view.name}, to be read; FROM more than one, so that PostgreSQL takes no changes of it.
+-- {view.name}, to be read; not updatable, because its FROM has more than one item.
 CREATE VIEW {identifier(view.name)} AS SELECT {columns} FROM {source};
 
--- What a transaction changes in {view.name}.
+-- Changes of {view.name} in a transaction.
 CREATE UNLOGGED TABLE {log_of(view.name)} AS
 SELECT {columns}, CAST(1 AS bigint) AS {LOG_WEIGHT} FROM {rows} WHERE false;
 """
-    yield _keeping(file, view)
+    yield _refresh_function(file, view)
 
 
 def _index(view: View, known: frozenset[Attribute]) -> str:
-    """An index to find a row by. A hash, for a value may be too long for another one."""
+    """An index to find rows by. A hash index, because a value may be too long for a B-tree."""
     pairs = dict(zip(view.columns, view.node.outputs, strict=True))
     names = [name for name in (*view.key, *view.columns) if pairs[name].type.name != "boolean"]
     if not names:
@@ -320,8 +320,8 @@ def _index(view: View, known: frozenset[Attribute]) -> str:
     return f"CREATE INDEX ON {_rows_of(view)} USING hash ({indexed});\n"
 
 
-def _keeping(file: File, view: View) -> str:
-    """The function that brings a view up to date."""
+def _refresh_function(file: File, view: View) -> str:
+    """The function that refreshes a view."""
     sources = view.sources
     variables = [f"_vk_changed_{number}" for number in range(1, len(sources) + 1)]
     declared = "".join(
@@ -348,7 +348,7 @@ def _keeping(file: File, view: View) -> str:
     rows, log, function = _rows_of(view), log_of(view.name), identifier(f"_vk_keep_{view.name}")
     columns = ", ".join(identifier(name) for name in view.columns)
     return f"""\
--- Brings {view.name} up to date: what changes in it goes to its log, and from there into its rows.
+-- Refreshes {view.name}: its change is written to its log, and then applied to its rows.
 CREATE FUNCTION {function}() RETURNS void LANGUAGE plpgsql {_BODY}
 DECLARE
 {declared}  expected bigint;
@@ -370,7 +370,7 @@ BEGIN
     WHERE d.{LOG_WEIGHT} > 0 AND NOT EXISTS (SELECT FROM {rows} AS v WHERE {same});
   GET DIAGNOSTICS number = ROW_COUNT;
   IF done + number <> expected THEN
-    RAISE EXCEPTION 'rows would go from % that are not in it', {string(view.name)}
+    RAISE EXCEPTION 'rows to delete from % are not in it', {string(view.name)}
       USING HINT = 'was it or one of its tables changed while triggers were disabled?';
   END IF;
 END $vk$;
@@ -378,7 +378,7 @@ END $vk$;
 
 
 def _change(file: File, view: View, changed: Sequence[str]) -> str:
-    """Computes what changes in a view into its log."""
+    """The statement that writes the change of a view to its log."""
     change = differentiate(view.node, changed)
     if change is None:
         return "NULL;"
@@ -392,9 +392,9 @@ def _change(file: File, view: View, changed: Sequence[str]) -> str:
 
 
 def _statistics(file: File, tables: Sequence[str]) -> str:
-    """Looks at the tables once, so that PostgreSQL expects few rows in the logs."""
+    """Analyzes the tables once, so that PostgreSQL expects few rows in the logs."""
     names = [*(log_of(name) for name in tables), *(part for v in file.views for part in (_rows_of(v), log_of(v.name)))]
-    return f"-- How many rows PostgreSQL is to expect: few in the logs.\nANALYZE {', '.join(names)};\n"
+    return f"-- Statistics: PostgreSQL is to expect few rows in the logs.\nANALYZE {', '.join(names)};\n"
 
 
 # maintenance -------------------------------------------------------------------------------------
@@ -408,8 +408,8 @@ def _maintenance(file: File, tables: Sequence[str]) -> str:
 -- At COMMIT: all views in their order, each from the tables and the views before it. Then the logs are empty again.
 CREATE FUNCTION {MAINTAIN}() {_TRIGGER}
 BEGIN
-  IF pg_trigger_depth() > 1 OR {OPEN} > 0 THEN -- in a statement, which may not have noted all of its changes yet
-    RAISE EXCEPTION 'tables that views are kept of cannot be changed while constraints are immediate'
+  IF pg_trigger_depth() > 1 OR {OPEN} > 0 THEN -- in a statement, which may not have logged all of its changes yet
+    RAISE EXCEPTION 'tables of maintained views cannot be changed while constraints are immediate'
       USING HINT = 'SET CONSTRAINTS ALL DEFERRED';
   END IF;
 {keep}
@@ -420,14 +420,14 @@ END $vk$;
 
 CREATE CONSTRAINT TRIGGER {MAINTAIN} AFTER UPDATE ON {CONTROL} DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (NEW.changed_by IS NOT NULL) EXECUTE FUNCTION {MAINTAIN}();
--- Small changes are not worth compiling for, whatever PostgreSQL expects of tables that it has not analyzed.
+-- Small changes are not worth compiling, whatever PostgreSQL estimates for tables that it has not analyzed.
 ALTER FUNCTION {MAINTAIN} SET jit = off;
 {_only_ours(MAINTAIN)}"""
 
 
 def _removal(file: File, tables: Sequence[str]) -> str:
-    """How to take it all away again."""
-    lines = ["To take all of it away again:", "", "BEGIN;"]
+    """Comments that say how to remove everything."""
+    lines = ["To remove all of this:", "", "BEGIN;"]
     functions = [*(identifier(f"_vk_note_{name}") for name in tables), *([BEGIN] if tables else [])]
     lines += [f"DROP FUNCTION {function} CASCADE;" for function in functions]
     for view in reversed(file.views):

@@ -30,18 +30,18 @@ def spelled(kind: Type) -> str:
     if kind.name == "decimal":
         return f"numeric({kind.precision},{kind.scale})"
     if kind.name not in _NAMES:
-        hint = "keep its parts as rows of a table of their own"
+        hint = "store its parts as rows of another table"
         raise NotMaintainable(f"PostgreSQL has no type that means the same as {kind}", hint=hint)
     return _NAMES[kind.name]
 
 
 def is_number(kind: Type) -> bool:
-    """Whether it is compared and computed with as a number. FLOAT is not: what it is widened to differs."""
+    """Whether a type is a number in comparisons and arithmetic. FLOAT is not, because it is widened differently."""
     return kind.is_integer or kind.name in ("decimal", "double")
 
 
 def are_comparable(one: Type, other: Type) -> bool:
-    """Whether values of two types are compared alike in Spark and in PostgreSQL."""
+    """Whether values of two types are compared in the same way in Spark and in PostgreSQL."""
     return one.name == other.name or (is_number(one) and is_number(other))
 
 
@@ -68,12 +68,12 @@ def common(one: Type, other: Type) -> Type | None:
 
 
 def decimal(precision: int, scale: int) -> Type | None:
-    """A decimal, if so many digits are possible."""
+    """A decimal type; None if it has too many digits."""
     return Type("decimal", precision, scale) if precision <= MOST_DIGITS else None
 
 
 def identifier(name: str) -> str:
-    """A name as PostgreSQL takes it: without regard to case, as it takes names without quotes itself."""
+    """A quoted name, in lower case, as PostgreSQL reads names without quotes."""
     return '"' + name.lower().replace('"', '""') + '"'
 
 
@@ -90,5 +90,5 @@ def string(value: str) -> str:
 
 
 def breaks_lines(text: str) -> bool:
-    """Whether there is a letter in a text that ends a line, for some."""
+    """Whether a text has a character that some programs take for a line end."""
     return len(f"{text}.".splitlines()) > 1

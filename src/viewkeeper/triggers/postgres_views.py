@@ -23,12 +23,12 @@ _SYSTEM = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 """Columns that every table of PostgreSQL has."""
 
 MOST_BYTES = 63 - len("_vk_truncate_")
-"""How long a name may be, so that the names made from it are not cut by PostgreSQL."""
+"""How long a name may be, so that PostgreSQL does not truncate the names made from it."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A materialized view. `duplicates`: whether a row may be there more than once."""
+    """A materialized view. `duplicates`: whether a row may occur more than once."""
 
     name: str
     columns: tuple[str, ...]
@@ -62,7 +62,7 @@ class File:
 
 
 class _Catalog:
-    """Finds relations; all references to one are the same. Keys are not relied on, for PostgreSQL may have others."""
+    """Finds relations; all references to one are the same. Ignores declared keys: PostgreSQL may have others."""
 
     def __init__(self, known: Known) -> None:
         self.known = known
@@ -102,7 +102,7 @@ def read_file(text: str) -> File:
 def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> View:
     place = Place.at(statement.text, statement.start, statement.end - statement.start)
     if parsed.or_replace or parsed.if_not_exists:
-        raise SqlError("a script for PostgreSQL makes all views anew", place=place, hint="write CREATE VIEW")
+        raise SqlError("a script for PostgreSQL always creates its views", place=place, hint="write CREATE VIEW")
     try:
         found = translate(parsed.query, statement.text, _Catalog(known), PostgresTyper())
         node = without_full_joins(found.node)
@@ -110,12 +110,12 @@ def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> 
         analysis = analyse(parsed.name, parsed.query, statement.text, known, columns=parsed.columns, advise=False)
         printed(node)  # what has no counterpart in PostgreSQL is refused here
         if not node.outputs:
-            raise NotMaintainable("a view without columns cannot be kept")
+            raise NotMaintainable("a view without columns cannot be maintained")
     except RecursionError:
         hint = "make parts of it materialized views"
         raise SqlError(f"{parsed.name} is nested too deep to be printed", place=place, hint=hint) from None
     except ViewkeeperError as problem:
-        problem.message = f"{parsed.name} has no rules for PostgreSQL: {problem.message}"
+        problem.message = f"{parsed.name} has no triggers for PostgreSQL: {problem.message}"
         problem.args = (problem.message,)
         problem.place = problem.place or place
         raise

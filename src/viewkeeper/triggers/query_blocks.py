@@ -1,5 +1,5 @@
-"""A view in the language that rules are derived from: SELECTs of plain columns from tables, with conditions that all
-have to hold, subqueries under EXISTS, IN or ANY and their negations, all put together by UNION or by INTERSECT.
+"""Views that production rules can be derived for, as blocks: SELECTs of plain columns from tables, with a conjunction
+of conditions and of subqueries under EXISTS, IN or ANY and their negations, combined by UNION or by INTERSECT.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from viewkeeper.sql.dialect import COMPARISONS, parse, place_in, render
 
 @dataclass(frozen=True)
 class Table:
-    """A table reference. `start` is its place in the text."""
+    """A table reference. `start` is its position in the text."""
 
     name: str
     alias: str
@@ -40,7 +40,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Nested:
-    """A subquery: `columns` from `tables` where `conditions`; `before` is what stands before it."""
+    """A subquery: `columns` from `tables` where `conditions`; `before` is the text before it."""
 
     negated: bool
     columns: str
@@ -51,10 +51,10 @@ class Nested:
 
 @dataclass(frozen=True)
 class Block:
-    """A SELECT, with its text, which the places of tables are places in.
+    """A SELECT, with its text, in which the positions of tables are.
 
-    `columns` are those it selects, as they are written, and `row` the same as they can be compared: without their table
-    where that is clear.
+    `columns` are the selected ones, as written; `row` are the same for comparisons: without their table where that is
+    unambiguous.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ViewText:
-    """A view: its blocks, and how they are put together: '' for a single one, else 'union distinct' or 'intersect'."""
+    """A view: its blocks, and the operator between them: '' for a single one, else 'union distinct' or 'intersect'."""
 
     name: str
     columns: tuple[str, ...]
@@ -77,11 +77,11 @@ class ViewText:
 
 
 def read_view(name: str, columns: tuple[str, ...], query: str, whole: str, known: Known) -> ViewText:
-    """The query of a view as blocks; refused if it has more to it."""
+    """The query of a view as blocks; refused if it has anything else."""
     reader = _Reader(name, query, whole, known)
     selects, operator = reader.selects(parse(query, whole))
     for select in selects:
-        reader.block(select)  # what is refused is refused at its place in the user's text
+        reader.block(select)  # refuses with the position in the user's text
     texts = [render(select) for select in selects]
     blocks = [_Reader(name, text, text, known).block(parse(text, text)) for text in texts]
     return ViewText(name, columns, tuple(blocks), operator)
@@ -155,7 +155,7 @@ class _Reader:
             self.refuse("a computed column", item, "--target postgres takes it")
 
     def _alone(self, column: exp.Expr, tables: Sequence[Table]) -> str:
-        """A column without its table, if no other one has a column of that name."""
+        """A column without its table, if no other table has a column of that name."""
         named = [table for table in tables if table.schema.find(column.name) is not None]
         return spelled(column.name) if isinstance(column, exp.Column) and len(named) == 1 else render(column)
 
@@ -220,7 +220,7 @@ class _Reader:
         return None
 
     def _never_null(self, value: exp.Expr, select: exp.Select) -> bool:
-        """Whether something is a column that one table of a SELECT has, and that is declared NOT NULL there."""
+        """Whether a value is a column of one table of a SELECT that is declared NOT NULL."""
         column = value.unalias()
         if not isinstance(column, exp.Column):
             return False
@@ -239,7 +239,7 @@ class _Reader:
         return Nested(negated, ", ".join(inner.columns), inner.tables, inner.conditions, before)
 
     def refuse(self, what: str, at: exp.Expr, instead: str) -> NoReturn:
-        """Refuses a part of the query, at its place."""
+        """Refuses a part of the query, with its position."""
         marks = [part.meta for part in at.walk() if "start" in part.meta] if isinstance(at, exp.Expr) else []
         place = None
         if marks:
@@ -256,8 +256,8 @@ _MORE = {
     "order": ("ORDER BY", "leave it out; with LIMIT, --target postgres takes it"),
     "limit": ("LIMIT", "--target postgres takes it"),
     "offset": ("OFFSET", "--target postgres takes it"),
-    "laterals": ("LATERAL VIEW", "keep the parts as rows of a table of their own"),
+    "laterals": ("LATERAL VIEW", "store the parts as rows of another table"),
     "with_": ("WITH", "make its queries views of their own"),
     "pivots": ("PIVOT", "write its columns out"),
 }
-"""What a query may not have besides, and what to do about it."""
+"""Other clauses, which are refused, and what to do about each."""
