@@ -98,7 +98,7 @@ class _Rule:
     def edge(self) -> exp.Expr:
         """first_value, last_value over RANGE: the smallest or largest value of the rows at the edge of the frame.
 
-        Where the frame reaches to the edge of the partition, it stays as it is: the order of rows decides, and the whole
+        Where the frame reaches the edge of the partition, it stays as it is: the order of rows decides, and the whole
         row breaks ties. Elsewhere all peers see the same frame, and must get the same value.
         """
         side = _EDGES[self.written.name]

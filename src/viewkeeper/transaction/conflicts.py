@@ -96,7 +96,7 @@ def _check_read(tx: OpenTransaction, state: State, read: Read) -> None:
     current = _still_there(tx, state, read.relation)
     base = tx.state.epoch
     if max(state.oldest, current.oldest) > base and current.files != tx.state.relations[read.relation].files:
-        # Rows of the epochs since may have cancelled each other out of the files.
+        # Rows of the epochs since may have canceled each other out of the files.
         raise _conflict(f"'{current.name}' was changed and compacted since the transaction began")
     newer = [file for file in current.files if file.last_epoch > base]
     if not newer:
