@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from viewkeeper.advice.advice import Analysis, analyse
+from viewkeeper.advice.advice import Analysis, analyze_view
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import parse_type
@@ -247,7 +247,7 @@ class Database:
 
         `text` is what the query was cut from, for the places in it.
         """
-        return analyse("the view", query, text or query, known_relations(self._store.refresh()))
+        return analyze_view("the view", query, text or query, known_relations(self._store.refresh()))
 
     def _tried(self, define: Callable[[OpenTransaction], object]) -> list[str]:
         """What would become of the views that something defines; nothing is kept of it."""

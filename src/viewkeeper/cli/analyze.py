@@ -1,4 +1,4 @@
-"""viewkeeper analyze: what can be said of views before they are created."""
+"""viewkeeper analyze: the analysis of views before they are created."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from viewkeeper.cli.output import print_object, print_rows
 from viewkeeper.cli.session import Options, read_script
 
 
-@click.command(short_help="Say what keeping views true would take, before they are created.")
+@click.command(short_help="Say what maintaining views would take, before they are created.")
 @click.argument("file", type=click.File(encoding="utf-8"))
 @click.pass_obj
 def analyze(options: Options, file: TextIO) -> None:
-    """Looks at every view of FILE, or of standard input for -, which has CREATE TABLE and CREATE VIEW statements.
+    """Analyzes every view of FILE, or of standard input for -, which has CREATE TABLE and CREATE VIEW statements.
 
-    For each view: its keys, whether rows can be there twice, and for every table it names and every operation on it
-    what keeping the view true would take and read, with suggestions. Needs no database, and starts no engine.
+    For each view: its keys, whether there can be duplicates, and for every table it names and every operation on it
+    what maintaining the view would take and read, with suggestions. Needs no database, and starts no engine.
     """
-    from viewkeeper.advice.advice import analyse_script
+    from viewkeeper.advice.advice import analyze_script
 
-    found = analyse_script(read_script(file))
+    found = analyze_script(read_script(file))
     if options.form == "json":
         print_object({"views": [analysis.to_json() for analysis in found]})
         return

@@ -1,4 +1,4 @@
-"""Types as the engine gives them: expressions over typed NULLs, analysed and never run."""
+"""Types as the engine gives them: expressions over typed NULLs, analyzed and never run."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from viewkeeper.maintain.declared_keys import declared_keys
 from viewkeeper.maintain.net_changes import join_change
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.strategy_names import DIFFERENTIATE
 
 ALWAYS_CHECKED = False
 """Whether the deletions of every change are looked up in the stored view, also where they are sure to be there."""
@@ -44,7 +45,7 @@ def _is_surely_minimal(task: Task) -> bool:
 class Differentiate:
     """Views over stored relations without state of their own; also views that store nothing."""
 
-    name = "differentiate"
+    name = DIFFERENTIATE
 
     def bring_up(self, task: Task, choice: Choice) -> Choice:
         """Lowers δ of the whole expression and joins it to the transaction."""

@@ -34,6 +34,7 @@ from viewkeeper.maintain.fold import picked_by
 from viewkeeper.maintain.net_changes import join_rows
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.strategy_names import TOPK
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table
 class TopK:
     """Stored first rows of an order, kept with some slack."""
 
-    name = "topk"
+    name = TOPK
 
     def bring_up(self, task: Task, choice: Choice) -> Choice:
         """Moves the boundary of the touched partitions."""

@@ -1,4 +1,4 @@
-"""What can only be kept by computing it anew: said at CREATE, and refused under refresh = 'incremental'."""
+"""What can only be maintained by a full refresh: said at CREATE, and refused under refresh = 'incremental'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types without an engine: from the declared columns, as far as sqlglot can tell, for what is only analysed.
+"""Types without an engine: from the declared columns, as far as sqlglot can tell, for what is only analyzed.
 
 They are good enough to see how the columns of a query hang together, and nothing is computed by them.
 """
