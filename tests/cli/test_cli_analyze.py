@@ -1,4 +1,4 @@
-"""viewkeeper analyze: views looked at before they are created, without a database or an engine."""
+"""viewkeeper analyze: views analyzed before they are created, without a database or an engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_mark_at_the_beginning_of_a_file(run: Any, tmp_path: Path) -> None:
     assert run("analyze", "views.sql").stdout.startswith("low: id, g\n")
 
 
-def test_every_view_is_looked_at(run: Any, tmp_path: Path) -> None:
+def test_every_view_is_analyzed(run: Any, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(SCRIPT)
     text = run("analyze", "views.sql").stdout
     assert text.startswith("low: id, g\nkeys: (id)\n")
@@ -51,7 +51,7 @@ def test_every_view_is_looked_at(run: Any, tmp_path: Path) -> None:
     assert pairs["s"]["safe"]
     assert pairs["s"]["operations"]["insert"] == {
         "effort": "bound",
-        "cost": "in proportion to the change and to what its keys pick of other tables",
+        "cost": "in proportion to the change and the rows that its keys select in other tables",
         "reads": ["per_g by n"],
         "remarks": [],
     }

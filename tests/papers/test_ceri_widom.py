@@ -11,8 +11,8 @@ import textwrap
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.advice.advice import Analysis, analyse
-from viewkeeper.advice.named_relations import Kept, Known
+from viewkeeper.advice.advice import Analysis, analyze_view
+from viewkeeper.advice.named_relations import Known, StoredRelation
 from viewkeeper.sql import parsed_statements as statements
 from viewkeeper.sql.tokens import split
 from viewkeeper.triggers.derive import derive_script
@@ -42,12 +42,12 @@ def known() -> Known:
         parsed = statements.parse(statement)
         assert isinstance(parsed, statements.CreateTable)
         assert parsed.schema is not None
-        found.add(Kept(parsed.name, parsed.schema, is_view=False))
+        found.add(StoredRelation(parsed.name, parsed.schema, is_view=False))
     return found
 
 
-def analysed(name: str) -> Analysis:
-    return analyse(name, VIEWS[name], VIEWS[name], known())
+def analyzed(name: str) -> Analysis:
+    return analyze_view(name, VIEWS[name], VIEWS[name], known())
 
 
 def rules(name: str, query: str | None = None, *rematerialized: str) -> dict[str, str]:
@@ -58,7 +58,7 @@ def rules(name: str, query: str | None = None, *rematerialized: str) -> dict[str
 
 
 def bound(name: str) -> dict[str, tuple[str, ...]]:
-    return {verdict.reference.name: verdict.bound for verdict in analysed(name).findings.verdicts}
+    return {verdict.reference.name: verdict.bound for verdict in analyzed(name).findings.verdicts}
 
 
 def same(rule: str, wanted: str) -> bool:
@@ -70,7 +70,7 @@ def same(rule: str, wanted: str) -> bool:
 
 
 def test_special_meals_binds_keys_of_both_tables() -> None:
-    analysis = analysed("special_meals")
+    analysis = analyzed("special_meals")
     assert bound("special_meals") == {
         "res": ("res_id", "psgr_id", "flight_id", "seat"),
         "psgr": ("psgr_id", "name", "phone", "meal", "ffn"),
@@ -85,7 +85,7 @@ def test_special_meals_binds_keys_of_both_tables() -> None:
 
 def test_ff_res_may_contain_duplicates_and_res_is_not_safe() -> None:
     query = VIEWS["ff_res"].replace("DISTINCT ", "")
-    analysis = analyse("ff_res", query, query, known())
+    analysis = analyze_view("ff_res", query, query, known())
     psgr, res = analysis.findings.verdicts
     assert psgr.bound == ("psgr_id", "name", "phone", "meal", "ffn")
     assert res.bound == ("psgr_id",)
@@ -93,23 +93,23 @@ def test_ff_res_may_contain_duplicates_and_res_is_not_safe() -> None:
     assert analysis.duplicates
     assert [advice.text for advice in analysis.advice] == [
         "add res.res_id to the SELECT list",
-        "declare UNIQUE (psgr_id) NOT NULL on res, if no two of its rows agree on it",
+        "declare UNIQUE (psgr_id) NOT NULL on res, if no two of its rows have the same values there",
         "write SELECT DISTINCT",
     ]
-    assert not analysed("ff_res").duplicates
+    assert not analyzed("ff_res").duplicates
     with pytest.raises(vk.errors.NotMaintainable, match="a row may be there more than once"):
         rules("ff_res", query)
 
 
 def test_many_miles_binds_the_key_of_the_nested_table() -> None:
-    psgr, ff = analysed("many_miles").findings.verdicts
+    psgr, ff = analyzed("many_miles").findings.verdicts
     assert psgr.bound == ("psgr_id", "name", "phone", "meal", "ffn")
     assert (ff.nesting.value, ff.key, ff.is_safe) == ("EXISTS, IN or ANY", ("ffn",), True)
-    assert analysed("many_miles").keys == [("id",)]
+    assert analyzed("many_miles").keys == [("id",)]
 
 
 def test_bad_flight_is_safe_in_both_ways() -> None:
-    _, flight = analysed("bad_flight").findings.verdicts
+    _, flight = analyzed("bad_flight").findings.verdicts
     assert flight.nesting.value == "NOT EXISTS, NOT IN or ALL"
     assert flight.is_safe_for_insertions
     assert flight.is_safe
@@ -117,14 +117,14 @@ def test_bad_flight_is_safe_in_both_ways() -> None:
 
 def test_a_comparison_with_what_is_not_bound_is_not_safe() -> None:
     query = VIEWS["bad_flight"].replace("SELECT res_id", "SELECT DISTINCT psgr_id")
-    _, flight = analyse("v", query, query, known()).findings.verdicts
+    _, flight = analyze_view("v", query, query, known()).findings.verdicts
     assert (flight.looks_outside, flight.is_safe_for_insertions, flight.is_safe) == (("flight_id",), False, False)
     assert "inserted into flight" in rules("v", query)["rematerialize-v"]
 
 
 def test_branches_are_looked_at_on_their_own() -> None:
     query = "SELECT psgr_id FROM psgr UNION SELECT psgr_id FROM res INTERSECT SELECT flight_id FROM flight"
-    found = {v.reference.name: v.is_safe for v in analyse("v", query, query, known()).findings.verdicts}
+    found = {v.reference.name: v.is_safe for v in analyze_view("v", query, query, known()).findings.verdicts}
     assert found == {"psgr": True, "res": False, "flight": True}
 
 
@@ -134,8 +134,8 @@ def test_a_unique_column_that_may_be_null_is_no_key() -> None:
     assert isinstance(parsed, statements.CreateTable)
     assert parsed.schema is not None
     tables = Known()
-    tables.add(Kept("t", parsed.schema, is_view=False))
-    assert analyse("v", "SELECT a FROM t", "SELECT a FROM t", tables).duplicates
+    tables.add(StoredRelation("t", parsed.schema, is_view=False))
+    assert analyze_view("v", "SELECT a FROM t", "SELECT a FROM t", tables).duplicates
 
 
 # rules ----------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_not_in_without_nulls_is_like_not_exists() -> None:
 
 def test_any_is_positive_whatever_the_comparison() -> None:
     query = "SELECT psgr_id FROM psgr WHERE ffn <> ANY (SELECT ffn FROM ff)"
-    _, ff = analyse("v", query, query, known()).findings.verdicts
+    _, ff = analyze_view("v", query, query, known()).findings.verdicts
     assert ff.nesting.value == "EXISTS, IN or ANY"
     assert "psgr.ffn" not in rules("v", query)["ins-ff-v"]
     assert "where ffn <> any" in rules("v", query)["ins-ff-v"]

@@ -93,9 +93,9 @@ def test_a_view_before_it_is_created(db: vk.Database) -> None:
     lines = [line for (line,) in db.sql("ANALYZE VIEW SELECT g FROM t WHERE x = 5").rows()]
     assert lines[:2] == [
         "the view: g",
-        "keys: none known: rows may be there more than once, and a hidden count is kept with each",
+        "keys: none known: there may be duplicates, and a count is stored with each row",
     ]
-    assert "you could add t.id to the SELECT list: t is safe then, and no row can be there twice" in lines
+    assert "you could add t.id to the SELECT list: t is safe then, and there are no duplicates" in lines
     assert str(db.view("per_g").analysis).startswith("per_g: g, n\nkeys: (g)\n")
 
 
@@ -124,8 +124,8 @@ def test_a_union_can_be_split(db: vk.Database) -> None:
     advice = db.analyze("SELECT id FROM t UNION SELECT k FROM s").advice
     assert [(one.text, one.effect) for one in advice] == [
         (
-            "split the UNION: make its 2 branches views of their own, and read them together",
-            "no row can be there twice in any of them, so no counts are kept",
+            "split the UNION: create a view for each of its 2 branches",
+            "none of them has duplicates, so no counts are stored",
         )
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viewkeeper.advice.advice import Analysis, analyse_script
+from viewkeeper.advice.advice import Analysis, analyze_script
 from viewkeeper.analysis.safe_references import Nesting, Verdict
 from viewkeeper.errors import SqlError
 
@@ -15,23 +15,23 @@ CREATE MATERIALIZED VIEW per_g AS SELECT g, count(*) AS n FROM t GROUP BY g;
 """
 
 
-def analysed(query: str) -> Analysis:
-    return analyse_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS {query}")[-1]
+def analyzed(query: str) -> Analysis:
+    return analyze_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS {query}")[-1]
 
 
 def verdict(query: str, table: str) -> Verdict:
-    return next(v for v in analysed(query).findings.verdicts if v.reference.name == table)
+    return next(v for v in analyzed(query).findings.verdicts if v.reference.name == table)
 
 
 def advice(query: str) -> list[str]:
-    return [one.text for one in analysed(query).advice]
+    return [one.text for one in analyzed(query).advice]
 
 
 # claims ------------------------------------------------------------------------------------------
 
 
 def test_a_column_that_is_equal_after_a_cast_binds_nothing() -> None:
-    found = analyse_script(
+    found = analyze_script(
         "CREATE TABLE t (s STRING PRIMARY KEY, i INT, x DOUBLE, b BIGINT UNIQUE NOT NULL);"
         "CREATE VIEW v AS SELECT i FROM t WHERE s = i; CREATE VIEW w AS SELECT x FROM t WHERE b = x;"
         "CREATE VIEW u AS SELECT i FROM t WHERE b = i"
@@ -41,13 +41,13 @@ def test_a_column_that_is_equal_after_a_cast_binds_nothing() -> None:
 
 def test_a_number_does_not_bind_its_text() -> None:
     query = "SELECT DISTINCT y, CAST(y AS STRING) AS z FROM (SELECT CAST(x AS DOUBLE) * i AS y FROM t)"
-    assert analysed(query).keys == [("y", "z")]
-    assert analysed(query.replace("CAST(x AS DOUBLE)", "x")).keys == [("y",)]
+    assert analyzed(query).keys == [("y", "z")]
+    assert analyzed(query.replace("CAST(x AS DOUBLE)", "x")).keys == [("y",)]
 
 
 def test_the_group_of_a_view_may_be_null() -> None:
-    assert analysed("SELECT DISTINCT p.g, p.n FROM s LEFT JOIN per_g p ON p.n = s.k").keys == [("g", "n")]
-    assert analysed("SELECT g, n FROM per_g").keys == [("g",)]
+    assert analyzed("SELECT DISTINCT p.g, p.n FROM s LEFT JOIN per_g p ON p.n = s.k").keys == [("g", "n")]
+    assert analyzed("SELECT g, n FROM per_g").keys == [("g",)]
 
 
 @pytest.mark.parametrize("operator", ["NOT IN", "<> ALL"])
@@ -59,7 +59,7 @@ def test_negations_that_null_makes_unknown(operator: str) -> None:
 
 def test_what_is_taken_away_is_negative() -> None:
     query = "SELECT id, g FROM t EXCEPT SELECT id, g FROM s"
-    assert [v.nesting for v in analysed(query).findings.verdicts] == [Nesting.TOP, Nesting.NEGATIVE]
+    assert [v.nesting for v in analyzed(query).findings.verdicts] == [Nesting.TOP, Nesting.NEGATIVE]
 
 
 @pytest.mark.parametrize(
@@ -82,24 +82,39 @@ def test_a_query_in_a_with_counts_as_often_as_it_is_named() -> None:
 
 def test_what_keys_make_unnecessary_is_no_work() -> None:
     for query in ("SELECT id, max(x) AS m FROM t GROUP BY id", "SELECT DISTINCT id, g FROM t"):
-        analysis = analysed(query)
-        assert {analysis.of(verdict(query, "t"), "delete").effort.name} == {"LINEAR"}
+        analysis = analyzed(query)
+        assert {analysis.of(verdict(query, "t"), "delete").scale.name} == {"LINEAR"}
 
 
-def test_what_is_kept_beside_the_view_and_read_as_a_whole() -> None:
-    analysis = analysed(
+def test_an_auxiliary_relation_may_be_read_in_full() -> None:
+    analysis = analyzed(
         "SELECT p.g, q.j FROM (SELECT g, count(*) AS n FROM t GROUP BY g) p "
         "JOIN (SELECT j, count(*) AS m FROM s GROUP BY j) q ON p.n < q.m"
     )
     (first, _) = analysis.findings.verdicts
-    work = analysis.of(first, "insert")
-    assert (work.effort.name, [str(one) for one in work.readings]) == ("WHOLE", ["all of what is kept beside the view"])
+    effort = analysis.of(first, "insert")
+    assert (effort.scale.name, [str(one) for one in effort.readings]) == ("WHOLE", ["all of an auxiliary relation"])
 
 
 def test_the_value_of_an_aggregate_is_one_row() -> None:
     query = "SELECT id, g FROM t WHERE x > (SELECT avg(j) FROM s)"
-    work = analysed(query).of(verdict(query, "t"), "insert")
-    assert (work.effort.name, work.readings) == ("LINEAR", ())
+    effort = analyzed(query).of(verdict(query, "t"), "insert")
+    assert (effort.scale.name, effort.readings) == ("LINEAR", ())
+
+
+@pytest.mark.parametrize(
+    ("order", "scale", "reads"),
+    [
+        ("ORDER BY x LIMIT 3", "GROUPS", []),
+        ("ORDER BY x LIMIT 3 OFFSET 2", "GROUPS", []),
+        ("ORDER BY x OFFSET 2", "WHOLE", ["all of t"]),
+    ],
+)
+def test_only_a_limit_has_a_buffer(order: str, scale: str, reads: list[str]) -> None:
+    query = f"SELECT id, x FROM t {order}"
+    effort = analyzed(query).of(verdict(query, "t"), "delete")
+    assert (effort.scale.name, [str(one) for one in effort.readings]) == (scale, reads)
+    assert bool(effort.remarks) == (scale == "GROUPS")
 
 
 # suggestions -------------------------------------------------------------------------------------
@@ -130,7 +145,7 @@ def test_no_key_can_be_declared_for_a_view() -> None:
 
 @pytest.mark.parametrize("count", [40, 200])
 def test_many_conditions(count: int) -> None:
-    assert analysed("SELECT id FROM t WHERE " + " AND ".join(f"g <> {i}" for i in range(count))).keys == [("id",)]
+    assert analyzed("SELECT id FROM t WHERE " + " AND ".join(f"g <> {i}" for i in range(count))).keys == [("id",)]
 
 
 def test_a_query_that_is_nested_too_deep() -> None:
@@ -138,7 +153,7 @@ def test_a_query_that_is_nested_too_deep() -> None:
     for number in range(1_500):
         query = f"SELECT id FROM ({query}) q{number}"
     with pytest.raises(SqlError, match="nested too deep"):
-        analysed(query)
+        analyzed(query)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +170,7 @@ def test_a_query_that_is_nested_too_deep() -> None:
     ],
 )
 def test_functions_with_several_columns(query: str, columns: list[str]) -> None:
-    assert list(analysed(query).columns) == columns
+    assert list(analyzed(query).columns) == columns
 
 
 @pytest.mark.parametrize(
@@ -168,24 +183,24 @@ def test_functions_with_several_columns(query: str, columns: list[str]) -> None:
 )
 def test_what_creation_refuses_is_refused(query: str, message: str) -> None:
     with pytest.raises(SqlError, match=message) as caught:
-        analysed(query)
+        analyzed(query)
     assert caught.value.place is not None
 
 
 def test_a_view_that_replaces_another() -> None:
     text = "CREATE VIEW v AS SELECT g FROM t; CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT id AS k FROM t;"
-    assert analyse_script(f"{TABLES} {text} CREATE VIEW w AS SELECT k FROM v")[-1].columns == ("k",)
+    assert analyze_script(f"{TABLES} {text} CREATE VIEW w AS SELECT k FROM v")[-1].columns == ("k",)
     same = "CREATE VIEW IF NOT EXISTS v AS SELECT x FROM t; CREATE VIEW w AS SELECT k FROM v"
-    assert analyse_script(f"{TABLES} {text} {same}")[-1].columns == ("k",)
+    assert analyze_script(f"{TABLES} {text} {same}")[-1].columns == ("k",)
 
 
 @pytest.mark.parametrize("text", ["CREATE TABLE t (a INT)", "CREATE VIEW s AS SELECT g FROM t"])
 def test_two_relations_of_one_name(text: str) -> None:
     with pytest.raises(SqlError, match="there are two relations named"):
-        analyse_script(f"{TABLES} {text}")
+        analyze_script(f"{TABLES} {text}")
 
 
 def test_each_place_is_in_its_own_statement() -> None:
     text = "-- SELECT g FROM t\nCREATE VIEW v AS SELECT g FROM t;\nCREATE VIEW w AS SELECT g FROM t"
-    found = analyse_script(f"CREATE TABLE t (g INT);\n{text}")
+    found = analyze_script(f"CREATE TABLE t (g INT);\n{text}")
     assert [v.reference.place.line for a in found for v in a.findings.verdicts if v.reference.place] == [3, 4]

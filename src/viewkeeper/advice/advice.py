@@ -1,7 +1,7 @@
-"""What can be said of a view before it is created, and what its author could do about it.
+"""The analysis of a view before it is created: its keys, what its maintenance takes, and suggestions to its author.
 
-Nothing is needed for it but the tables' definitions: no database, and no engine. Every suggestion was tried: the view
-was looked at again with it.
+It needs the definitions of the tables only: no database, and no engine. Every suggestion was tried: the view was
+analyzed again with it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from viewkeeper.advice.named_relations import Kept, Known, References, Unkept, is_at
-from viewkeeper.advice.upkeep import EFFORTS, OPERATIONS, Upkeep, upkeep
+from viewkeeper.advice.effort import COSTS, OPERATIONS, Effort, effort_of
+from viewkeeper.advice.named_relations import Known, References, StoredRelation, VirtualRelation, is_at
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Key, Schema
 from viewkeeper.analysis.safe_references import Examination, Findings, Nesting, Verdict
@@ -30,7 +30,7 @@ from viewkeeper.sql.tokens import Statement, split
 
 @dataclass(frozen=True)
 class Advice:
-    """Something that the author of a view could do, and what it would lead to."""
+    """A suggestion to the author of a view, and its effect."""
 
     text: str
     effect: str
@@ -38,47 +38,47 @@ class Advice:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A view that was looked at before it is created."""
+    """What is known of a view before it is created."""
 
     name: str
     query: str
     node: n.Node
     columns: tuple[str, ...]
     findings: Findings
-    upkeep: dict[tuple[str, str], Upkeep]
+    efforts: dict[tuple[str, str], Effort]
     refused: tuple[tuple[str, str], ...]
     is_stored: bool = True
     advice: tuple[Advice, ...] = ()
 
     @property
     def schema(self) -> Schema:
-        """The columns of the view when it is stored, and its keys."""
+        """The columns of the view when it is materialized, and its keys."""
         columns = tuple(Column(name, a.type) for name, a in zip(self.columns, self.node.outputs, strict=True))
         return Schema(columns, tuple(Key(key, primary=False) for key in self.findings.keys))
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
-        """The smallest keys of the view that are known."""
+        """The smallest known keys of the view."""
         return list(self.findings.keys)
 
     @property
     def duplicates(self) -> bool:
-        """Whether a row may be there more than once."""
+        """Whether the view may contain duplicates."""
         return self.findings.has_duplicates
 
     def __str__(self) -> str:
         return to_text(self)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for programs."""
+        """The analysis for programs."""
         return to_json(self)
 
-    def of(self, verdict: Verdict, operation: str) -> Upkeep:
-        """What an operation on a reference leads to."""
-        return self.upkeep[verdict.reference.id, operation]
+    def of(self, verdict: Verdict, operation: str) -> Effort:
+        """What an operation on a reference takes."""
+        return self.efforts[verdict.reference.id, operation]
 
 
-def analyse(
+def analyze_view(
     name: str,
     query: str,
     whole: str,
@@ -88,22 +88,22 @@ def analyse(
     advise: bool = True,
     is_stored: bool = True,
 ) -> Analysis:
-    """Looks at a view before it is created. `columns` are the names of its columns, if the query's own are not."""
+    """Analyzes a view before it is created. `columns` are the names of its columns, if the query's own are not."""
     try:
-        looked_at, references = _examined(name, query, whole, known, columns)
-        findings = looked_at.findings()
-        laid_out = parents_first(without_needless(looked_at.node, references.keys), references.refers)
-        work = {
-            (verdict.reference.id, operation): upkeep(laid_out, verdict.reference.id, operation)
+        examined, references = _examined(name, query, whole, known, columns)
+        findings = examined.findings()
+        maintained = parents_first(without_needless(examined.node, references.keys), references.refers)
+        efforts = {
+            (verdict.reference.id, operation): effort_of(maintained, verdict.reference.id, operation)
             for verdict in findings.verdicts
             for operation in OPERATIONS
         }
-        refused = tuple(unbound(looked_at.node))
-        names = tuple(looked_at.names)
-        result = Analysis(name, query, looked_at.node, names, findings, work, refused, is_stored)
+        refused = tuple(unbound(examined.node))
+        names = tuple(examined.names)
+        result = Analysis(name, query, examined.node, names, findings, efforts, refused, is_stored)
         return replace(result, advice=tuple(_advice(result, whole, known))) if advise else result
     except RecursionError:
-        raise SqlError(f"{name} is nested too deep to be looked at", hint="define parts of it as views") from None
+        raise SqlError(f"{name} is nested too deep to be analyzed", hint="define parts of it as views") from None
 
 
 def _examined(
@@ -116,11 +116,11 @@ def _examined(
     return Examination(found.node, names, placed), references
 
 
-# what could be done about it -----------------------------------------------------------------------
+# suggestions ---------------------------------------------------------------------------------------
 
 
 def _advice(analysis: Analysis, whole: str, known: Known) -> Iterator[Advice]:
-    """Suggestions, each tried."""
+    """Suggestions that were tried and have an effect."""
     tree = parse(analysis.query, whole)
     plain = isinstance(tree, exp.Select) and not any(tree.args.get(part) for part in ("group", "having", "distinct"))
     for verdict in analysis.findings.verdicts:
@@ -134,11 +134,11 @@ def _advice(analysis: Analysis, whole: str, known: Known) -> Iterator[Advice]:
     if analysis.findings.has_duplicates and isinstance(tree, exp.Select):
         again = _again(analysis, render(tree.copy().distinct()), known)
         if again is not None and not again.has_duplicates:
-            yield Advice("write SELECT DISTINCT", "no row can be there twice")
+            yield Advice("write SELECT DISTINCT", "there are no duplicates")
 
 
 def _again(analysis: Analysis, query: str, known: Known, whole: str | None = None) -> Examination | None:
-    """The view with something done about it; None if that is no view. `whole` is given for the same query."""
+    """The view with a suggestion followed; None if it is no view then. `whole` is given for the same query."""
     try:
         return _examined(analysis.name, query, whole or query, known, analysis.columns if whole else None)[0]
     except ViewkeeperError:
@@ -155,8 +155,8 @@ def _split(analysis: Analysis, tree: exp.Union, known: Known) -> Iterator[Advice
             branch.set("with_", tree.args["with_"].copy())
     tried = [_again(analysis, render(branch), known) for branch in branches]
     if not any(again is None or again.has_duplicates for again in tried):
-        what = f"split the UNION: make its {len(branches)} branches views of their own, and read them together"
-        yield Advice(what, "no row can be there twice in any of them, so no counts are kept")
+        what = f"split the UNION: create a view for each of its {len(branches)} branches"
+        yield Advice(what, "none of them has duplicates, so no counts are stored")
 
 
 def _branches(tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -168,16 +168,16 @@ def _branches(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _effect(analysis: Analysis, again: Examination | None, verdict: Verdict) -> str | None:
-    """What comes of a reference when the view is looked at again; None if it is not safe then either."""
-    told = again.verdict(verdict.reference.id) if again is not None else None
-    if again is None or told is None or not told.is_safe:
+    """The effect of a suggestion on a reference; None if the reference is not safe then either."""
+    found = again.verdict(verdict.reference.id) if again is not None else None
+    if again is None or found is None or not found.is_safe:
         return None
-    twice = analysis.findings.has_duplicates and not again.has_duplicates
-    return f"{verdict.reference.name} is safe then{', and no row can be there twice' if twice else ''}"
+    unique = analysis.findings.has_duplicates and not again.has_duplicates
+    return f"{verdict.reference.name} is safe then{', and there are no duplicates' if unique else ''}"
 
 
 def _projected(analysis: Analysis, tree: exp.Expr, verdict: Verdict, whole: str, known: Known) -> Iterator[Advice]:
-    """Columns of a key, added to what is selected."""
+    """Key columns added to the SELECT list."""
     named = [t for t in tree.find_all(exp.Table) if is_at(verdict.reference, t, analysis.query, whole)]
     table = named[0] if named else None  # none if the reference stands in a view that this one names
     if table is None or table.find_ancestor(exp.Select) is not tree:
@@ -199,7 +199,7 @@ def _projected(analysis: Analysis, tree: exp.Expr, verdict: Verdict, whole: str,
 
 
 def _declared(analysis: Analysis, verdict: Verdict, whole: str, known: Known) -> Iterator[Advice]:
-    """A key that is not declared, made of the columns that are bound."""
+    """The bound columns declared as a key."""
     reference = verdict.reference
     if not verdict.bound or verdict.key is not None or reference.is_view:
         return
@@ -210,11 +210,12 @@ def _declared(analysis: Analysis, verdict: Verdict, whole: str, known: Known) ->
     if effect is not None:
         listed = ", ".join(verdict.bound)
         yield Advice(
-            f"declare UNIQUE ({listed}) NOT NULL on {reference.name}, if no two of its rows agree on it", effect
+            f"declare UNIQUE ({listed}) NOT NULL on {reference.name}, if no two of its rows have the same values there",
+            effect,
         )
 
 
-# telling it --------------------------------------------------------------------------------------
+# printing ------------------------------------------------------------------------------------------
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
@@ -245,13 +246,13 @@ def _reference(analysis: Analysis, verdict: Verdict) -> dict[str, Any]:
         "compares with": list(verdict.looks_outside),
         "operations": {
             operation: {
-                "effort": work.effort.name.lower(),
-                "cost": EFFORTS[work.effort],
-                "reads": [str(reading) for reading in work.readings],
-                "remarks": list(work.remarks),
+                "effort": effort.scale.name.lower(),
+                "cost": COSTS[effort.scale],
+                "reads": [str(reading) for reading in effort.readings],
+                "remarks": list(effort.remarks),
             }
             for operation in OPERATIONS
-            for work in [analysis.of(verdict, operation)]
+            for effort in [analysis.of(verdict, operation)]
         },
     }
 
@@ -259,8 +260,8 @@ def _reference(analysis: Analysis, verdict: Verdict) -> dict[str, Any]:
 def to_text(analysis: Analysis) -> str:
     """The analysis for people."""
     keys = "; ".join(f"({', '.join(key)})" if key else "at most one row" for key in analysis.findings.keys)
-    twice = "none known: rows may be there more than once, and a hidden count is kept with each"
-    lines = [f"{analysis.name}: {', '.join(analysis.columns)}", f"keys: {keys or twice}"]
+    unknown = "none known: there may be duplicates, and a count is stored with each row"
+    lines = [f"{analysis.name}: {', '.join(analysis.columns)}", f"keys: {keys or unknown}"]
     for reason, instead in analysis.refused:
         lines.append(f"cannot be maintained incrementally: {reason}; {instead}")
     for verdict in analysis.findings.verdicts:
@@ -274,13 +275,13 @@ def _lines(analysis: Analysis, verdict: Verdict) -> Iterator[str]:
     where = f", {place}" if place is not None else ""
     yield from f"{verdict.reference.name}{where}".split("\n")
     yield f"  {_judged(verdict)}"
-    told: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for operation in OPERATIONS:
-        work = analysis.of(verdict, operation)
-        reads = f", reads {', '.join(dict.fromkeys(map(str, work.readings)))}" if work.readings else ""
-        remarks = "".join(f"; {remark}" for remark in work.remarks)
-        told.setdefault(f"{EFFORTS[work.effort]}{reads}{remarks}", []).append(operation)
-    yield from (f"  {', '.join(operations)}: {what}" for what, operations in told.items())
+        effort = analysis.of(verdict, operation)
+        reads = f", reads {', '.join(dict.fromkeys(map(str, effort.readings)))}" if effort.readings else ""
+        remarks = "".join(f"; {remark}" for remark in effort.remarks)
+        texts.setdefault(f"{COSTS[effort.scale]}{reads}{remarks}", []).append(operation)
+    yield from (f"  {', '.join(operations)}: {text}" for text, operations in texts.items())
 
 
 def _judged(verdict: Verdict) -> str:
@@ -291,50 +292,50 @@ def _judged(verdict: Verdict) -> str:
         return f"safe{where}: the view's columns bind its key ({', '.join(verdict.key)})"
     if verdict.looks_outside:
         return f"not safe{where}: it is compared with {', '.join(verdict.looks_outside)}, which the view does not bind"
-    return f"not safe{where}: the view's columns bind {bound} of it, and that is no key"
+    return f"not safe{where}: the view's columns bind {bound} of it, which is no key"
 
 
 # scripts -----------------------------------------------------------------------------------------
 
 
-def analyse_script(text: str) -> list[Analysis]:
-    """Looks at every view of a script of CREATE TABLE and CREATE VIEW statements; nothing is created."""
-    return [analysis for analysis, _, _ in analyse_each(text)]
+def analyze_script(text: str) -> list[Analysis]:
+    """Analyzes every view of a script of CREATE TABLE and CREATE VIEW statements; nothing is created."""
+    return [analysis for analysis, _, _ in analyze_each(text)]
 
 
-def analyse_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, Known, str]]:
-    """The views of a script one after the other, each with what it can name and the text it was cut from."""
+def analyze_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, Known, str]]:
+    """The views of a script one after the other, each with the relations it can name and the statement's text."""
     known = Known()
     for statement, parsed in definitions(text):
         there = known.find(parsed.name)
         if there is not None and parsed.if_not_exists:
             continue
         replaces = isinstance(parsed, statements.CreateView) and parsed.or_replace
-        if there is not None and not (replaces and (isinstance(there, Unkept) or there.is_view)):
+        if there is not None and not (replaces and (isinstance(there, VirtualRelation) or there.is_view)):
             place = Place.at(statement.text, statement.start, statement.end - statement.start)
             raise known.taken(parsed.name, place)
         if isinstance(parsed, statements.CreateTable):
             assert parsed.schema is not None
-            known.add(Kept(parsed.name, parsed.schema, is_view=False))
+            known.add(StoredRelation(parsed.name, parsed.schema, is_view=False))
             continue
         whole, stored = statement.text, parsed.materialized
-        analysis = analyse(
+        analysis = analyze_view(
             parsed.name, parsed.query, whole, known, columns=parsed.columns, advise=advise, is_stored=stored
         )
         yield analysis, known, whole
         if stored:
-            known.add(Kept(parsed.name, analysis.schema, is_view=True))
+            known.add(StoredRelation(parsed.name, analysis.schema, is_view=True))
         else:
-            known.add(Unkept(parsed.name, parsed.query, whole, analysis.columns))
+            known.add(VirtualRelation(parsed.name, parsed.query, whole, analysis.columns))
 
 
 def no_stored_view() -> SqlError:
-    """What to say of a script that no rules can be made for."""
+    """The error for a script without a view to derive rules for."""
     return SqlError("there is no materialized view in it", hint="write CREATE MATERIALIZED VIEW ... AS SELECT ...")
 
 
 def definitions(text: str) -> Iterator[tuple[Statement, statements.CreateTable | statements.CreateView]]:
-    """The statements of a script, which make tables with columns and views."""
+    """The statements of a script: CREATE TABLE with columns, and CREATE VIEW."""
     for statement in split(text):
         parsed = statements.parse(statement)
         is_table = isinstance(parsed, statements.CreateTable) and parsed.schema is not None

@@ -1,4 +1,4 @@
-"""The relations that a query can name when it is only analysed, and the references it makes to them."""
+"""The relations that a query can name when it is only analyzed, and the references it makes to them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from viewkeeper.sql.dialect import place_in
 from viewkeeper.sql.query import translate
 
 
-class Kept(NamedTuple):
-    """A relation that is stored."""
+class StoredRelation(NamedTuple):
+    """A table or a materialized view."""
 
     name: str
     schema: Schema
     is_view: bool
 
 
-class Unkept(NamedTuple):
-    """A view that is not stored. `whole` is the text that its query was cut from."""
+class VirtualRelation(NamedTuple):
+    """A virtual view. `whole` is the statement's text that its query stands in."""
 
     name: str
     query: str
@@ -37,37 +37,37 @@ class Unkept(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """The relations that a query can name: those that are stored, with their keys, and views that are not."""
+    """The relations that a query can name: stored ones with their keys, and virtual views."""
 
-    stored: dict[str, Kept] = field(default_factory=dict)
-    virtual: dict[str, Unkept] = field(default_factory=dict)
+    stored: dict[str, StoredRelation] = field(default_factory=dict)
+    virtual: dict[str, VirtualRelation] = field(default_factory=dict)
 
-    def add(self, relation: Kept | Unkept) -> None:
-        """One more; it takes the place of another one of that name."""
+    def add(self, relation: StoredRelation | VirtualRelation) -> None:
+        """Adds a relation, or replaces the one of its name."""
         key = relation.name.lower()
         self.stored.pop(key, None)
         self.virtual.pop(key, None)
-        if isinstance(relation, Kept):
+        if isinstance(relation, StoredRelation):
             self.stored[key] = relation
         else:
             self.virtual[key] = relation
 
-    def find(self, name: str) -> Kept | Unkept | None:
+    def find(self, name: str) -> StoredRelation | VirtualRelation | None:
         """The relation of a name."""
         return self.stored.get(name.lower()) or self.virtual.get(name.lower())
 
     def missing(self, name: str, place: Place) -> NotFound:
-        """What to say of a name that is not there."""
+        """The error for an unknown name."""
         names = sorted([kept.name for kept in self.stored.values()] + [view.name for view in self.virtual.values()])
         hint = f"there are {', '.join(names)}" if names else "give the CREATE TABLE statements as well"
         return NotFound(f"there is no table or view named '{name}'", place=place, hint=hint)
 
     def taken(self, name: str, place: Place) -> SqlError:
-        """What to say of a name that is given to a second relation."""
+        """The error for a name that is taken."""
         return SqlError(f"there are two relations named '{name}'", place=place, hint="take another name")
 
     def with_key(self, name: str, columns: Sequence[str]) -> Known:
-        """The same with one more key, whose columns cannot be NULL."""
+        """The same relations, one of them with one more key, whose columns are NOT NULL."""
         relation = self.stored[name.lower()]
         lower = {column.lower() for column in columns}
         kept = tuple(replace(c, nullable=c.nullable and c.name.lower() not in lower) for c in relation.schema)
@@ -76,7 +76,7 @@ class Known:
 
 
 class References:
-    """Finds relations, each time as another one, and notes where they are named."""
+    """Resolves names for the translation: every reference gets an id of its own, and its position is recorded."""
 
     def __init__(self, known: Known) -> None:
         self.known = known
@@ -88,7 +88,7 @@ class References:
         relation = self.known.find(name)
         if relation is None:
             raise self.known.missing(name, place)
-        if isinstance(relation, Unkept):
+        if isinstance(relation, VirtualRelation):
             around, self._outer = self._outer, self._outer or place
             try:
                 inside = translate(relation.query, relation.whole, self, DeclaredTyper())
@@ -101,7 +101,7 @@ class References:
         return Stored(called, relation.name, relation.schema)
 
     def placed(self, tree: exp.Expr, query: str, whole: str) -> list[Reference]:
-        """The references, with where those stand in the text that the query makes itself."""
+        """The references; those that stand in the query's own text with their nesting."""
         if tree.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None:
             return self.found
         tables = [table for table in tree.find_all(exp.Table) if table.find_ancestor(exp.CTE) is None]
@@ -125,12 +125,12 @@ class References:
         ]
 
     def keys(self, scan: n.Scan) -> list[tuple[str, ...]]:
-        """The keys of what a scan reads."""
+        """The keys of the relation that a scan reads."""
         return next((reference.keys for reference in self.found if reference.id == scan.relation), [])
 
 
 def is_at(reference: Reference, table: exp.Table, query: str, whole: str) -> bool:
-    """Whether a reference is this one of a query."""
+    """Whether a reference is this table of a query's tree."""
     start = table.this.meta.get("start") if isinstance(table.this, exp.Identifier) else None
     if reference.place is None or start is None or table.name.lower() != reference.name.lower():
         return False
@@ -139,7 +139,7 @@ def is_at(reference: Reference, table: exp.Table, query: str, whole: str) -> boo
 
 
 def _nesting(node: exp.Expr) -> Nesting:
-    """Where a table stands in the conditions around it."""
+    """Whether a table stands under EXISTS, under NOT EXISTS, or under neither."""
     found = Nesting.TOP
     while node.parent is not None:
         below, node = node, node.parent

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from viewkeeper.advice.advice import Analysis, analyse
+from viewkeeper.advice.advice import Analysis, analyze_view
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import parse_type
@@ -250,7 +250,7 @@ class Database:
 
         `text` is the text that contains the query, for positions in it.
         """
-        return analyse("the view", query, text or query, known_relations(self._store.refresh()))
+        return analyze_view("the view", query, text or query, known_relations(self._store.refresh()))
 
     def _tried(self, define: Callable[[OpenTransaction], object]) -> list[str]:
         """What an action would do to the views that it defines; changes nothing."""

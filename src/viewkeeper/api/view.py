@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewkeeper.advice.advice import Analysis, analyse
+from viewkeeper.advice.advice import Analysis, analyze_view
 from viewkeeper.api.table import Readable
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived
@@ -47,4 +47,4 @@ class View(Readable):
                 hint=f"db.explain({self.name!r}) shows how it is maintained",
             )
         known = known_relations(self._db._store.refresh())
-        return analyse(self.name, self.sql, self.sql, known, columns=self.definition.names)
+        return analyze_view(self.name, self.sql, self.sql, known, columns=self.definition.names)

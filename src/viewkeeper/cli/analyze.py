@@ -20,9 +20,9 @@ def analyze(options: Options, file: TextIO) -> None:
     For each view: its keys, whether rows can repeat, and, for every table it names and every operation on it, what
     maintaining the view would take and read, with suggestions. Needs no database, and starts no engine.
     """
-    from viewkeeper.advice.advice import analyse_script
+    from viewkeeper.advice.advice import analyze_script
 
-    found = analyse_script(read_script(file))
+    found = analyze_script(read_script(file))
     if options.form == "json":
         print_object({"views": [analysis.to_json() for analysis in found]})
         return

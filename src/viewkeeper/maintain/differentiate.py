@@ -19,6 +19,7 @@ from viewkeeper.maintain.declared_keys import declared_keys
 from viewkeeper.maintain.net_changes import join_change
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.strategy_names import DIFFERENTIATE
 
 ALWAYS_CHECKED = False
 """Whether deleted rows are looked up in the stored view even where analysis shows that they exist."""
@@ -44,7 +45,7 @@ def _is_surely_minimal(task: Task) -> bool:
 class Differentiate:
     """Views without auxiliary state of their own, stored or virtual."""
 
-    name = "differentiate"
+    name = DIFFERENTIATE
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Lowers δ of the whole expression and adds it to the transaction."""

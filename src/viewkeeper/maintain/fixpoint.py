@@ -18,12 +18,13 @@ from viewkeeper.maintain.recursions import bag_change, signed
 from viewkeeper.maintain.redefining import former_node
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.plan.choice import Choice, span
+from viewkeeper.plan.strategy_names import FIXPOINT
 
 
 class Fixpoint:
     """Stored recursive relations."""
 
-    name = "fixpoint"
+    name = FIXPOINT
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Propagates the change round by round; recomputes once that has cost more than a full refresh."""

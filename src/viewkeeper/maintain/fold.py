@@ -40,6 +40,7 @@ from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.net_changes import join_change, join_rows, less
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.strategy_names import FOLD
 
 EXTREMA = ("min", "max")
 
@@ -302,7 +303,7 @@ def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[in
 class Fold:
     """Stored group-bys."""
 
-    name = "fold"
+    name = FOLD
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""

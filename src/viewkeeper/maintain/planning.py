@@ -28,6 +28,7 @@ from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
 from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
+from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
 
 Find = Callable[[str], Relation]
 
@@ -118,7 +119,7 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     plan = known[name]
     if plan is None:
         return None
-    groups = rows_of(relation) if isinstance(definition.maintained, n.Aggregate) else 0
+    groups = rows_of(relation) if strategy_of(relation).name == FOLD else 0
     return replace(plan, readings=tuple(_sized(reading, find, groups, engine.tuning) for reading in plan.readings))
 
 
@@ -179,7 +180,7 @@ def decide(reader: StateReader, relation: Derived, changed: Collection[str], ref
     find, rates, tuning = reader.by_id, RATES[reader.engine.kind], reader.engine.tuning
     pending = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + pending[key] for key in pending}
-    if isinstance(relation.definition.maintained, n.Fixpoint):
+    if strategy_of(relation).name == FIXPOINT:
         stored = stored_of(find, relation, {}, tuning)
         return choose_for_recursion(refresh, sum(rows.values()), stored, rates, tuning)
     return choose(

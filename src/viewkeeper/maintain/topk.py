@@ -34,6 +34,7 @@ from viewkeeper.maintain.fold import picked_by
 from viewkeeper.maintain.net_changes import join_rows
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.strategy_names import TOPK
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table
 class TopK:
     """Stored top-k buffers."""
 
-    name = "topk"
+    name = TOPK
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Changes the buffers of the touched partitions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewkeeper.advice.named_relations import Kept, Known, Unkept
+from viewkeeper.advice.named_relations import Known, StoredRelation, VirtualRelation
 from viewkeeper.algebra.schema import Key
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.catalog.relations import Derived, VirtualView
@@ -22,13 +22,13 @@ def known_relations(state: State) -> Known:
         if relation.is_hidden:
             continue
         if not isinstance(relation, Derived):
-            known.add(Kept(relation.name, relation.schema, is_view=False))
+            known.add(StoredRelation(relation.name, relation.schema, is_view=False))
             continue
         definition = relation.definition
         if isinstance(relation, VirtualView) and definition.language != DATALOG:
-            known.add(Unkept(relation.name, definition.sql, definition.sql, definition.names))
+            known.add(VirtualRelation(relation.name, definition.sql, definition.sql, definition.names))
         else:
             keys = keys_of(definition.as_written, definition.names, declared)
             schema = replace(relation.schema, keys=tuple(Key(key, primary=False) for key in keys))
-            known.add(Kept(relation.name, schema, is_view=True))
+            known.add(StoredRelation(relation.name, schema, is_view=True))
     return known

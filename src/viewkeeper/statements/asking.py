@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from viewkeeper.advice.advice import analyse
+from viewkeeper.advice.advice import analyze_view
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import MaterializedView, Relation, Table, VirtualView
 from viewkeeper.engine.engine import Frame
@@ -133,7 +133,7 @@ def set_limit(session: Session, statement: sql.Set) -> Result:
 def analyze(session: Session, statement: sql.Analyze) -> Result:
     """ANALYZE VIEW: the analysis of a view before it is created."""
     known = known_relations(session.store().refresh())
-    return lines_of(str(analyse("the view", statement.query, statement.query.whole, known)).splitlines())
+    return lines_of(str(analyze_view("the view", statement.query, statement.query.whole, known)).splitlines())
 
 
 def verified(session: Session, statement: sql.Verify) -> Result:

@@ -26,7 +26,7 @@ from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
 from viewkeeper.plan.cost import RATES, Changed, full_seconds, incremental_seconds
 from viewkeeper.plan.sharing import Sharing
-from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
+from viewkeeper.plan.strategy_names import FIXPOINT, differentiated
 from viewkeeper.recursion.printed_rules import maintenance_rules
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Workspace
@@ -136,8 +136,7 @@ def _changes(store: Store, state: State, relation: Derived) -> dict[str, dict[st
             continue
         text, more = strategy.formula(node, key)
         reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
-        below = node.inputs[0] if strategy.name == FOLD else node
-        if differentiate(below, {key}, {key}) is None:
+        if differentiate(differentiated(node, strategy.name), {key}, {key}) is None:
             more = [*more, "rows that are only inserted do not matter: foreign keys cannot refer to them yet"]
         found[name] = {"change": text, "reads": reads + more, "cost": _cost(store, state, relation, key)}
     return found
@@ -160,8 +159,9 @@ def _strategies(store: Store, state: State, relation: Derived) -> list[dict[str,
     for key in (relation.id, *relation.definition.hidden):
         stored = as_derived(state.relations[key])
         node = maintained_node(stored)
-        if not isinstance(node, n.Fixpoint) or isinstance(stored, VirtualView):
+        if strategy_of(stored).name != FIXPOINT:
             continue
+        assert isinstance(node, n.Fixpoint)
         body: dict[str, Any] = {"relation": node.shown, "rules": [rule.text for rule in node.rules]}
         if not node.bag:
             how = strategy_for(node, lambda scan: rows_of(state.relations[scan.relation]), store.tuning)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from viewkeeper.advice.advice import Analysis, analyse, analyse_each, no_stored_view
+from viewkeeper.advice.advice import Analysis, analyze_each, analyze_view, no_stored_view
 from viewkeeper.advice.named_relations import Known
 from viewkeeper.algebra.types import spelled
 from viewkeeper.analysis.safe_references import Nesting, Verdict
@@ -50,7 +50,8 @@ class Rule:
 def derive(view: ViewText, known: Known, rematerialized: Collection[str] = ()) -> list[Rule]:
     """The rules of a view, merged: the one that recomputes it, those that delete, then those that insert."""
     analyses = [
-        analyse(view.name, block.text, block.text, known, columns=view.columns, advise=False) for block in view.blocks
+        analyze_view(view.name, block.text, block.text, known, columns=view.columns, advise=False)
+        for block in view.blocks
     ]
     _check_duplicates(view, analyses)
     found: list[Rule] = []
@@ -279,7 +280,7 @@ def _rematerialize(view: ViewText, triggers: Sequence[str], others: Sequence[str
 def derive_script(text: str, rematerialized: Collection[str] = ()) -> list[Rule]:
     """The rules of every materialized view of a script of CREATE TABLE and CREATE VIEW statements."""
     found: list[Rule] = []
-    for analysis, known, whole in analyse_each(text, advise=False):
+    for analysis, known, whole in analyze_each(text, advise=False):
         if analysis.is_stored:
             view = read_view(analysis.name, analysis.columns, analysis.query, whole, known)
             found += derive(view, known, rematerialized)

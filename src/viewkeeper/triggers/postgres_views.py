@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from viewkeeper.advice.advice import analyse, definitions
-from viewkeeper.advice.named_relations import Kept, Known, Unkept
+from viewkeeper.advice.advice import analyze_view, definitions
+from viewkeeper.advice.named_relations import Known, StoredRelation, VirtualRelation
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.errors import NotMaintainable, Place, SqlError, ViewkeeperError
@@ -72,7 +72,7 @@ class _Catalog:
         relation = self.known.find(name)
         if relation is None:
             raise self.known.missing(name, place)
-        if isinstance(relation, Unkept):
+        if isinstance(relation, VirtualRelation):
             inside = translate(relation.query, relation.whole, self, PostgresTyper())
             return Virtual(relation.name, Query(inside.node, relation.columns))
         return Stored(name.lower(), relation.name, Schema(relation.schema.columns))
@@ -87,15 +87,15 @@ def read_file(text: str) -> File:
         if isinstance(parsed, statements.CreateTable):
             assert parsed.schema is not None
             _check_names(statement, parsed.name, parsed.schema.names, known)
-            known.add(Kept(parsed.name, parsed.schema, is_view=False))
+            known.add(StoredRelation(parsed.name, parsed.schema, is_view=False))
             tables[parsed.name.lower()] = parsed.schema
             continue
         view = _view(parsed, statement, known)
         if parsed.materialized:
-            known.add(Kept(parsed.name, Schema(tuple(_columns(view))), is_view=True))
+            known.add(StoredRelation(parsed.name, Schema(tuple(_columns(view))), is_view=True))
             views.append(view)
         else:
-            known.add(Unkept(parsed.name, parsed.query, statement.text, view.columns))
+            known.add(VirtualRelation(parsed.name, parsed.query, statement.text, view.columns))
     return File(tables, tuple(views))
 
 
@@ -107,7 +107,7 @@ def _view(parsed: statements.CreateView, statement: Statement, known: Known) -> 
         found = translate(parsed.query, statement.text, _Catalog(known), PostgresTyper())
         node = without_full_joins(found.node)
         _check_names(statement, parsed.name, parsed.columns or found.names, known)
-        analysis = analyse(parsed.name, parsed.query, statement.text, known, columns=parsed.columns, advise=False)
+        analysis = analyze_view(parsed.name, parsed.query, statement.text, known, columns=parsed.columns, advise=False)
         printed(node)  # what has no counterpart in PostgreSQL is refused here
         if not node.outputs:
             raise NotMaintainable("a view without columns cannot be maintained")

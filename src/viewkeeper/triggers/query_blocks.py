@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from viewkeeper.advice.named_relations import Known, Unkept
+from viewkeeper.advice.named_relations import Known, VirtualRelation
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import spelled
 from viewkeeper.errors import NotMaintainable
@@ -173,7 +173,7 @@ class _Reader:
         if isinstance(alias, exp.TableAlias) and alias.columns:
             self.refuse("names for the columns of a table", part, "name them in SELECT")
         relation = self.known.find(part.name)
-        if isinstance(relation, Unkept):
+        if isinstance(relation, VirtualRelation):
             self.refuse(f"{relation.name}, a view that is not stored", part, "write CREATE MATERIALIZED VIEW for it")
         assert relation is not None, "the analysis has found it before"
         return Table(relation.name, part.alias, int(part.this.meta["start"]), relation.schema)
