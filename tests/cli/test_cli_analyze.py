@@ -1,4 +1,4 @@
-"""viewkeeper analyze: views looked at before they are created, without a database or an engine."""
+"""viewkeeper analyze: views analyzed before they are created, without a database or an engine."""
 
 from __future__ import annotations
 
