@@ -125,8 +125,9 @@ def test_vacuum_without_room_leaves_what_the_ledger_must_be_told_of(lake: Path) 
     said, errors = sweep_without_room(lake, "vacuum")
     assert said["entries"] == 0
     assert orphan.exists()
-    message = "there is still no room to record in the ledger what was deleted; run vacuum again when there is some"
-    assert message in errors
+    assert (
+        "there is still no room to record in the ledger what was deleted; run vacuum again when there is some" in errors
+    )
     assert counts(lake) == (300, 1)
     assert not orphan.exists()
 
