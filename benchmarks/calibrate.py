@@ -1,7 +1,8 @@
-"""Measures both ways of keeping a view beside what `auto` expects of them: `python benchmarks/calibrate.py`.
+"""Measures incremental and full refreshes beside what `auto` expects of them: `python benchmarks/calibrate.py`.
 
 For a few shapes of views over a table of --rows rows, and updates of more and more of it: the processor time that a
-commit spends on the view and its auxiliary relations, by change and anew, and the estimates of `viewkeeper.plan.cost`.
+commit spends on the view and its auxiliary relations, incremental and full, and the estimates of
+`viewkeeper.plan.cost`.
 The rates there are right if the two ratios lie on the same side of 1 where it matters; the times depend on the machine.
 Processor time, because other work on the machine hardly changes it.
 """
@@ -57,7 +58,7 @@ def processor_time() -> float:
 
 
 class Clock:
-    """Adds up the processor time of bringing stored relations up to date: that alone, not the rest of the commit."""
+    """Adds up the processor time of maintaining stored relations, without the rest of the commit."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -65,7 +66,7 @@ class Clock:
         propagation.maintain = self.timed
 
     def timed(self, *arguments: Any) -> propagation.Maintained:
-        """`maintain` under the clock; one view at a time, so nothing runs beside it."""
+        """`maintain`, timed; one view at a time, so that nothing runs beside it."""
         began = processor_time()
         try:
             return self.maintain(*arguments)
@@ -85,7 +86,7 @@ def update(db: vk.Database, clock: Clock, rows: int, count: int) -> tuple[int, f
 
 
 def estimates(db: vk.Database, changed: int) -> tuple[float, float]:
-    """What is expected of either way for so many changed rows of items, its auxiliary relations included.
+    """The expected costs of both refreshes for so many changed rows of items, auxiliary relations included.
 
     A relation over an auxiliary one is expected to see as many changes as that one writes.
     """
@@ -112,7 +113,7 @@ def estimates(db: vk.Database, changed: int) -> tuple[float, float]:
 
 
 def measure(db: vk.Database, clock: Clock, name: str, rows: int, sizes: list[int], rounds: int) -> None:
-    """One shape, both ways."""
+    """One shape of view, incremental and full."""
     ways = []
     for index, refresh in enumerate(("incremental", "full")):
         db.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh = '{refresh}') AS {SHAPES[name]}")

@@ -1,9 +1,9 @@
-"""Keeps recursive relations true on graphs: `python benchmarks/datalog_graphs.py --engine sail --engine spark`.
+"""Maintains recursive relations on graphs: `python benchmarks/datalog_graphs.py --engine sail --engine spark`.
 
 Transitive closure, same generation and a points-to analysis over generated graphs (chain, grid, tree, scale-free, and
 many components). For 1, 10 and 1,000 edges inserted and deleted: rounds, rows proposed, filtered, removed and added,
-and the time of the whole durable commit, by EPF and by DRed, beside that of a commit that computes the relation anew,
-in one run. "only read" is the time of computing it without bringing what is stored up to date.
+and the time of the whole durable commit, by EPF and by DRed, beside that of a commit with a full refresh ("anew"), in
+one run. "only read" is the time of computing the relation without storing it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Bench:
         return took, tx.commit_info.report.get("derived") if tx.commit_info is not None else None
 
     def anew(self) -> float:
-        """The time of the commit of one edge less, when the relation is computed anew."""
+        """The time of a commit that deletes one edge, with a full refresh."""
         chosen = self.rng.sample(self.edges, 1)
         picked = propagation.decide
         propagation.decide = lambda *_: Choice("full", "asked for")  # type: ignore[assignment]
@@ -159,7 +159,7 @@ class Bench:
         return time.perf_counter() - began
 
     def change(self, count: int) -> dict[str, Any]:
-        """Edges that go and come back."""
+        """Deletes edges and inserts them again."""
         chosen = self.rng.sample(self.edges, min(count, len(self.edges)))
         gone, told_gone = self.commit(lambda tx: tx.delete("edge", chosen))
         back, told_back = self.commit(lambda tx: tx.insert("edge", chosen))

@@ -1,9 +1,10 @@
-"""Keeps TPC-H views true and measures it: `python benchmarks/tpch_views.py --scale 1 --engine sail --engine spark`.
+"""Maintains TPC-H views and measures it: `python benchmarks/tpch_views.py --scale 1 --engine sail --engine spark`.
 
 For Q1, Q3, Q5, Q10, Q18, the customers without orders, and min/max/avg of o_totalprice per nation: the time of a
-commit of N orders with their lineitems (inserted, deleted, and half of each) while the views are maintained by change,
-beside the time of computing the same views anew on the same engine, in one run. One view alone and all together.
-For each view it also says from which of the tried sizes on `auto` turned to full, and which way was faster there.
+commit of N orders with their lineitems (inserted, deleted, and half of each) while the views are maintained
+incrementally ("by change"), beside the time of a full refresh ("anew") on the same engine, in one run. One view alone
+and all together. For each view it also says from which of the tried sizes on `auto` chose full, and which refresh was
+faster there.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ VIEWS = {
 SIZES = (10, 1_000, 15_000)
 
 LARGE = 60_000
-"""One more size for each view alone, to see where computing anew becomes cheaper."""
+"""One more size for each view alone, to see where a full refresh becomes cheaper."""
 
 CLOSE = 1.25
-"""A choice is right if its way took at most so many times as long as the other."""
+"""A choice is right if that refresh took at most so many times as long as the other."""
 
 
 class Bench:
-    """A loaded database, and orders that come and go."""
+    """A loaded database, and orders to insert and delete."""
 
     def __init__(self, engine: str, data: Path, where: Path) -> None:
         self.rng = random.Random(11)
@@ -83,7 +84,7 @@ class Bench:
         return time.perf_counter() - began, tx.commit_info
 
     def mixed(self, count: int) -> tuple[float, Any]:
-        """Half in, half out."""
+        """Inserts half, deletes half."""
         half = max(1, count // 2)
         gone, gone_lines = self._take(half)
         orders, lines = order_rows(self.keys.spread(half), self.rng)
@@ -124,7 +125,7 @@ def rounds_of(size: int, rounds: int) -> int:
 def measure_set(
     bench: Bench, names: list[str], rounds: int, sizes: tuple[int, ...], *, anew_once: bool = False
 ) -> dict[str, Any]:
-    """Both ways for a set of views: {strategy: {size: {kind: ms}}}. `anew_once`: one insertion stands for all."""
+    """Both refreshes of a set of views: {strategy: {size: {kind: ms}}}. `anew_once`: full for one insertion only."""
     found: dict[str, Any] = {}
     for refresh in ("incremental", "full"):
         bench.create(names, refresh)
@@ -150,7 +151,7 @@ def measure_set(
 
 
 def measure_auto(bench: Bench, name: str, found: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
-    """Which way `auto` goes for each size of an insertion, whether that was right, and where it expects to turn."""
+    """What `auto` chooses for each size of an insertion, whether that was right, and the break-even it expects."""
     bench.create([name], "auto")
     chosen: dict[str, Any] = {}
     for size in sizes:
@@ -169,7 +170,7 @@ def measure_auto(bench: Bench, name: str, found: dict[str, Any], sizes: tuple[in
 
 
 def show(engine: str, label: str, found: dict[str, Any]) -> None:
-    """Prints both ways side by side."""
+    """Prints both refreshes side by side."""
     for size, kinds in found["incremental"].items():
         for kind, ms in kinds.items():
             full = found["full"][size][kind]

@@ -1,4 +1,4 @@
-"""A process killed at any step leaves a database that opens by itself, at the last commit it told of or the next."""
+"""A process killed at any step leaves a database that opens by itself, at the last commit it reported or the next."""
 
 from __future__ import annotations
 

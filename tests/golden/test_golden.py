@@ -1,4 +1,4 @@
-"""Every golden file, as written and in other portions. VKT_COMPLETE=1 writes the expected changes anew."""
+"""Every golden file, as written and in other portions. VKT_COMPLETE=1 rewrites the expected changes."""
 
 from __future__ import annotations
 

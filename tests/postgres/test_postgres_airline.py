@@ -1,4 +1,4 @@
-"""The views of the airline, kept by triggers under random transactions."""
+"""The views of the airline, maintained by triggers under random transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random views over random tables, kept by triggers, against DuckDB's answer from the tables' rows."""
+"""Random views over random tables, maintained by triggers, against DuckDB's answer from the tables' rows."""
 
 from __future__ import annotations
 

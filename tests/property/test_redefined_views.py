@@ -1,7 +1,7 @@
 """Random views that are given another query, in transactions that change their tables as well, against DuckDB.
 
-A view gets a branch more or less, a filter around it, or another number in a condition somewhere inside. Whether it
-follows that or is computed anew, it must hold what DuckDB computes, and report exactly new minus old.
+A view gets a branch more or less, a filter around it, or another number in a condition somewhere inside. Whether its
+refresh is incremental or full, it must hold what DuckDB computes, and report exactly new minus old.
 """
 
 from __future__ import annotations

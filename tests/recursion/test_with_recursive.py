@@ -1,4 +1,4 @@
-"""WITH RECURSIVE: queries and views, kept true; what is refused, word for word."""
+"""WITH RECURSIVE: queries and maintained views; what is refused, word for word."""
 
 from __future__ import annotations
 

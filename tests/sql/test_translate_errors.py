@@ -1,4 +1,4 @@
-"""What a query may not say is refused by name, with its place and something to type instead."""
+"""What a query may not say is refused by name, with its position and something to type instead."""
 
 from __future__ import annotations
 

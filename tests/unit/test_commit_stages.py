@@ -1,4 +1,4 @@
-"""Stages of a commit: hooks react in rounds, marks, watched views, effects that happen once, compaction behind it."""
+"""Stages of a commit: hooks react in rounds, marks, watched views, effects that run once, compaction after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number stored as FLOAT or DOUBLE is the nearest one, by whatever way it comes in."""
+"""A number stored as FLOAT or DOUBLE is the nearest one, however it is ingested."""
 
 from __future__ import annotations
 

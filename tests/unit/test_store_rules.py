@@ -1,4 +1,4 @@
-"""A value is stored by the same rules however it comes in: few rows or many, INSERT, UPDATE or MERGE."""
+"""A value is stored by the same rules however it is ingested: few rows or many, INSERT, UPDATE or MERGE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One INSERT followed through the packages: in the order that docs/architecture.md tells, and without needless hops."""
+"""One INSERT traced through the packages: in the order of docs/architecture.md, and without needless hops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WITH (auxiliary = ...): what is kept beside a view decides how its changes are found, never what they are."""
+"""WITH (auxiliary = ...): auxiliary relations decide how the changes of a view are derived, never what they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""refresh = 'auto' goes the cheaper way, says why, and EXPLAIN VIEW says it beforehand."""
+"""refresh = 'auto' chooses the cheaper refresh, says why, and EXPLAIN VIEW shows it beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions that a database knows by where they are: every process can change the tables of their views."""
+"""Python functions that a database imports by module and name: every process can change the tables of their views."""
 
 from __future__ import annotations
 

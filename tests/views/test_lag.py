@@ -1,4 +1,4 @@
-"""A view with a lag is brought up to date by the first commit after it is over."""
+"""A view with a lag is refreshed by the first commit after the lag."""
 
 from __future__ import annotations
 

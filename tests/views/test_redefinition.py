@@ -1,4 +1,4 @@
-"""Views that are given another query: what they follow, what is computed anew, and how that is told beforehand."""
+"""Views that get another query: what is maintained incrementally, what in full, and how EXPLAIN shows it beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VERIFY on another engine: what the own one gets wrong in view and recompute alike shows there."""
+"""VERIFY on another engine shows what the own one gets wrong in both maintenance and recompute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A join that several views have is differentiated once for all of them, and they stay true."""
+"""A join that several views share is differentiated once for all of them, and they stay exact."""
 
 from __future__ import annotations
 

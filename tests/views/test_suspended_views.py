@@ -1,4 +1,4 @@
-"""A view that cannot be maintained never holds its tables hostage: it is named, steps aside, and comes back."""
+"""A view that cannot be maintained never blocks its tables: it is named, suspended, and resumed."""
 
 from __future__ import annotations
 

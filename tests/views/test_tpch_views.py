@@ -1,4 +1,4 @@
-"""All 22 queries of TPC-H as incrementally kept views, against DuckDB, through random changes of all tables."""
+"""All 22 queries of TPC-H as incrementally maintained views, against DuckDB, through random changes of all tables."""
 
 from __future__ import annotations
 

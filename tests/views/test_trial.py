@@ -1,4 +1,4 @@
-"""CREATE finds what a first change would meet: a view's maintenance is tried on generated rows before it is taken."""
+"""CREATE finds the problems of a first change: it tries a view's maintenance on generated rows."""
 
 from __future__ import annotations
 

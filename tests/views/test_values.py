@@ -1,5 +1,5 @@
-"""Aggregates computed from the different values of their arguments, and EXISTS of anything at all: what is read for
-them, what EXPLAIN says, and what is still refused under refresh = 'incremental'."""
+"""Aggregates computed from the distinct values of their arguments, and EXISTS without an equality: what they read, what
+EXPLAIN says, and what is still refused under refresh = 'incremental'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORDER BY ... LIMIT from a stored prefix: rows come and go before, at and behind its boundary, until it runs short."""
+"""Top-k from a stored buffer: rows are inserted and deleted before, at and behind its boundary, until it runs short."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import viewkeeper as vk
 STEPS = {"sail": 25, "spark": 3}
 
 
-def test_prefix_runs_short_and_is_filled_again(connect: Callable[..., vk.Database], engine: str) -> None:
+def test_a_buffer_runs_short_and_is_read_again(connect: Callable[..., vk.Database], engine: str) -> None:
     db = connect(tuning=vk.Tuning(topk_slack=1))
     db.sql("CREATE TABLE t (g INT, x INT, s STRING)")
     db.sql("CREATE MATERIALIZED VIEW first AS SELECT * FROM t ORDER BY x DESC, s LIMIT 2")
