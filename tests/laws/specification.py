@@ -60,9 +60,9 @@ def becomes(before: n.Node, after: n.Node, change: Change, seed: int = 1) -> Non
     names = sorted({scan.relation for part in (before, after) for scan in n.scans(part)})
     seen = 0
     for _ in range(ROUNDS):
-        old = {name: bag(*(_row(rng) for _ in range(rng.choice((0, 1, 3, 6))))) for name in names}
+        old = {name: bag(*(random_row(rng) for _ in range(rng.choice((0, 1, 3, 6))))) for name in names}
         touched = rng.sample(names, rng.randint(1, len(names)))
-        found = changed_to(before, after, change, old, {name: _change(rng, old[name]) for name in touched})
+        found = changed_to(before, after, change, old, {name: net_change(rng, old[name]) for name in touched})
         seen += bool(found)
     assert seen > ROUNDS // 8, "hardly anything ever changed"
 
@@ -84,13 +84,14 @@ def changed_to(
     return found
 
 
-def _row(rng: random.Random) -> Row:
+def random_row(rng: random.Random) -> Row:
+    """A row of few values, NULL among them."""
     return (rng.choice((None, 1, 2)), rng.choice((None, 0, 1)))
 
 
-def _change(rng: random.Random, old: Weights) -> Weights:
+def net_change(rng: random.Random, old: Weights) -> Weights:
     """A net change: nothing is deleted that is not there. Sometimes all is, sometimes it is empty."""
     rows = [row for row, count in old.items() for _ in range(count)]
     gone = rows if rng.random() < 0.1 else rng.sample(rows, rng.randint(0, min(len(rows), 3)))
-    added: list[Any] = [_row(rng) for _ in range(rng.randint(0, 3))]
+    added: list[Any] = [random_row(rng) for _ in range(rng.randint(0, 3))]
     return net([*((row, -1) for row in gone), *((row, 1) for row in added)])

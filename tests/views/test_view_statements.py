@@ -290,14 +290,6 @@ at line 1, column 28:
 hint: write WITH (on = 'demand') and run REFRESH when you want it""",
     ),
     (
-        "CREATE RULE r ON t WHEN INSERTED DO BEGIN DELETE FROM t; END",
-        """CREATE RULE is not supported in this version
-at line 1, column 8:
-  CREATE RULE r ON t WHEN INSERTED DO BEGIN DELETE FROM t; END
-         ^^^^
-hint: CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW are""",
-    ),
-    (
         "ALTER VIEW v RENAME TO w",
         """only the query of a view can be altered
 at line 1, column 14:
@@ -312,14 +304,6 @@ at line 1, column 7:
   ALTER TABLE t ADD COLUMN a INT
         ^^^^^
 hint: ALTER MATERIALIZED VIEW name AS SELECT ... is""",
-    ),
-    (
-        "DROP RULE r",
-        """DROP RULE is not supported in this version
-at line 1, column 6:
-  DROP RULE r
-       ^^^^
-hint: DROP TABLE name and DROP VIEW name are""",
     ),
     (
         "EXPLAIN EXTENDED SELECT 1",
@@ -337,14 +321,6 @@ at line 1, column 16:
                  ^""",
     ),
     (
-        "SHOW RULES",
-        """SHOW does not know this
-at line 1, column 6:
-  SHOW RULES
-       ^^^^^
-hint: use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS or SHOW COMMITS""",
-    ),
-    (
         "VERIFY VIEW v w",
         """'w' is not expected here
 at line 1, column 15:
@@ -353,7 +329,7 @@ at line 1, column 15:
     ),
     (
         "DROP",
-        """expected TABLE, VIEW or MATERIALIZED VIEW here
+        """expected TABLE, VIEW, MATERIALIZED VIEW, RULE or ASSERTION here
 at line 1, column 5:
   DROP
       ^""",
