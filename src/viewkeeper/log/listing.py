@@ -11,6 +11,7 @@ import pyarrow as pa
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.declared_functions import users_of
 from viewkeeper.catalog.definition import AUXILIARY
+from viewkeeper.catalog.display_names import display_name
 from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table
 from viewkeeper.catalog.state import State
 from viewkeeper.log.ledger import Ledger
@@ -21,10 +22,11 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
 
     Auxiliary relations are listed if asked for.
     """
-    listed = [relation for relation in state.alive() if hidden or not isinstance(relation, Auxiliary)]
+    there = state.alive()
+    named = [(display_name(there, r), r) for r in there if hidden or not isinstance(r, Auxiliary)]
     return [
         {
-            "name": relation.name,
+            "name": name,
             "kind": relation.kind_words,
             "columns": len(relation.schema),
             "files": len(relation.files),
@@ -33,7 +35,7 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
             "options": relation.definition.options if isinstance(relation, Derived) else {},
             "stale_since": (relation.definition.suspended or None) if isinstance(relation, Derived) else None,
         }
-        for relation in sorted(listed, key=lambda relation: relation.name.lower())
+        for name, relation in sorted(named, key=lambda pair: pair[0].lower())
     ]
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from viewkeeper.catalog.relations import Auxiliary
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
 from viewkeeper.log.failpoints import point
@@ -124,7 +125,7 @@ def _forget_dropped(log: OpenLog) -> list[str]:
         after = log.ledger.append(state, body)
         if after is not None:
             log.state = after
-            return [relation.name for relation in gone]
+            return [relation.name for relation in gone if not isinstance(relation, Auxiliary)]
 
 
 def _enter(log: OpenLog, revoked: list[str], swept: list[str]) -> State:

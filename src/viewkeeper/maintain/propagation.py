@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.display_names import numbered
 from viewkeeper.catalog.graph import maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
 from viewkeeper.engine.running import side_by_side
@@ -50,6 +51,8 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
     every = [*parts, done]
     works = [part.work for part in every]
     notes = [part.note for part in every if part.note]
+    names = numbered(done.relation)
+    read = (f"{names.get(relation.id, relation.name)}@{state}" for work in works for relation, state in work.read)
     return Report(
         done.strategy,
         "; ".join(dict.fromkeys([done.reason, *notes])),
@@ -58,7 +61,7 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
         sum(work.files_total for work in works),
         sum(part.seconds for part in every),
         sum(work.rows_read for work in works),
-        tuple(dict.fromkeys(name for work in works for name in work.read)),
+        tuple(dict.fromkeys(read)),
     )
 
 
@@ -118,7 +121,7 @@ def propagate(tx: Situation) -> list[Maintained]:
         together.common.look(changed, lambda key: pending_rows(tx.pending, key), tx.store.tuning.shared_rows)
         if tx.store.progress is not None:
             names = [relation.name for relation in level if not isinstance(relation, Auxiliary)]
-            tx.store.progress(", ".join(names) or "what views are made of", reached, total)
+            tx.store.progress(", ".join(names) or "auxiliary relations", reached, total)
         reached += len(level)
         results = _side_by_side(tx, level, functools.partial(_answered_for, tx, frozenset(changed), together))
         for result in results:

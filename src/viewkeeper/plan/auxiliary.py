@@ -1,12 +1,12 @@
-"""Auxiliary relations: group-bys inside a view, kept as hidden relations of their own.
+"""Auxiliary relations: group-bys inside a view, stored as relations of their own.
 
 A group-by whose contents are stored is maintained from them and the change alone. The view then reads the stored
 group-by in its place. Duplicate elimination is a group-by of all columns, whose counts say how often a row is there.
 A semi or anti join whose right side is not laid out by the join key gets one as well: the keys that are there, with
 their numbers; one that only asks whether there is a row at all keeps how many there are. Aggregates of different
 values, and those that have no state and no groups, are computed from the different values of their arguments, with
-their counts (see plan.values). ORDER BY ... LIMIT keeps a prefix of its input, longer than what is asked for. All
-relations of a recursion are kept, each as one of its own.
+their counts (see plan.counted_values). ORDER BY ... LIMIT keeps a buffer: the first rows of its input, more than are
+asked for. All relations of a recursion are kept, each as one of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from viewkeeper.plan.counted_values import by_values, follows_values
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """A hidden relation: what it holds, and the scan that stands for it."""
+    """An auxiliary relation: what it holds, and the scan that stands for it."""
 
     node: n.Aggregate | n.Top | n.Fixpoint
     scan: n.Scan
@@ -53,6 +53,9 @@ def split(
     numbers = Numbers(n.highest(node) + 1_000)
     found: list[Auxiliary] = []
 
+    def new_name() -> str:
+        return f"auxiliary {len(found) + 1}"
+
     def aside(part: n.Node) -> n.Node:
         if isinstance(part, n.Fixpoint):
             return keep_recursion(part)
@@ -68,24 +71,23 @@ def split(
         if isinstance(part, n.Distinct) and not any(a.type.has_map() for a in part.outputs):
             part = n.Aggregate(part.input, part.outputs, ())
         if isinstance(part, n.Top) and part.limit is not None and not any(a.type.has_map() for a in part.outputs):
-            return keep_prefix(part)
+            return keep_buffer(part)
         if not isinstance(part, n.Aggregate):
             return part
         return by_values(part, keep, numbers) if follows_values(part) else keep(part)
 
     def keep(part: n.Aggregate) -> n.Scan:
         whole = complete(part, numbers)
-        number = len(found) + 1
         names = tuple(f"k{i}" for i in range(len(whole.groups))) + tuple(f"v{i}" for i in range(len(whole.calls)))
-        scan = n.Scan(new_id(), f"group-by {number}", whole.outputs, n.NEW, names)
+        scan = n.Scan(new_id(), new_name(), whole.outputs, n.NEW, names)
         found.append(Auxiliary(whole, scan))
         return replace(scan, attributes=part.outputs, columns=names[: len(part.outputs)])
 
-    def keep_prefix(part: n.Top) -> n.Node:
+    def keep_buffer(part: n.Top) -> n.Node:
         assert part.limit is not None
         most = 2 * max(part.limit + part.offset, slack)
         names = tuple(f"c{i}" for i in range(len(part.outputs)))
-        scan = n.Scan(new_id(), f"prefix {len(found) + 1}", part.outputs, n.NEW, names)
+        scan = n.Scan(new_id(), new_name(), part.outputs, n.NEW, names)
         found.append(Auxiliary(replace(part, limit=most, offset=0), scan))
         return replace(part, input=scan)
 
