@@ -114,8 +114,10 @@ def describe(relation: Relation) -> pa.Table:
     )
 
 
-def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict[str, Any]]:
-    """The commits, newest first."""
+def history(
+    ledger: Ledger, state: State, limit: int | None = None, *, separators: bool = False
+) -> list[dict[str, Any]]:
+    """The commits, newest first. `separators`: counts of rows have thousands separators."""
     names = {relation.id: relation.name for relation in state.relations.values()}
     hidden = {relation.id for relation in state.relations.values() if isinstance(relation, Auxiliary)}
     found: list[dict[str, Any]] = []
@@ -127,11 +129,11 @@ def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict
             if body.get("definition", {}).get("kind") == AUXILIARY:
                 hidden.add(body["id"])
         if entry["kind"] == "commit":
-            found.append(_history_row(entry, names, hidden))
+            found.append(_history_row(entry, names, hidden, "," if separators else ""))
     return found
 
 
-def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[str]) -> dict[str, Any]:
+def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[str], separator: str) -> dict[str, Any]:
     told = [f"created {body['name']}" for body in entry.get("created", ()) if body["id"] not in hidden]
     told += [f"redefined {names.get(key, key)}" for key in entry.get("defined", ()) if key not in hidden]
     told += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ()) if key not in hidden]
@@ -146,7 +148,7 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[st
             rows = sum(file["rows"] for file in files)
             way = entry.get("decisions", {}).get(key)
             how = f" ({way[0]}: {way[1]})" if way else ""
-            told.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed{how}")
+            told.append(f"{names.get(key, key)}: {rows:{separator}} {'row' if rows == 1 else 'rows'} changed{how}")
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),
