@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.display_names import numbered
 from viewkeeper.catalog.graph import depending, maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
 from viewkeeper.engine.running import side_by_side
@@ -50,6 +51,8 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
     every = [*parts, done]
     works = [part.work for part in every]
     notes = [part.note for part in every if part.note]
+    names = numbered(done.relation)
+    read = (f"{names.get(relation.id, relation.name)}@{state}" for work in works for relation, state in work.read)
     return Report(
         done.strategy,
         "; ".join(dict.fromkeys([done.reason, *notes])),
@@ -58,7 +61,7 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
         sum(work.files_total for work in works),
         sum(part.seconds for part in every),
         sum(work.rows_read for work in works),
-        tuple(dict.fromkeys(name for work in works for name in work.read)),
+        tuple(dict.fromkeys(read)),
     )
 
 
