@@ -95,6 +95,10 @@ class _Given:
         """How many queries it has run so far."""
         return self.stored.queries
 
+    def apart(self) -> _Given:
+        """The same reader with a count of its own."""
+        return replace(self, stored=self.stored.apart())
+
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation or of a given frame."""
         if scan.relation not in self.given:
