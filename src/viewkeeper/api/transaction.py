@@ -14,9 +14,11 @@ from viewkeeper.maintain.redefining import definition_effects
 from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
 from viewkeeper.rules.processing import RuleProcessing
+from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_functions import declare_function
+from viewkeeper.statements.define_rules import CHANGING
 from viewkeeper.statements.dispatch import run
 from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.store import Store
@@ -172,6 +174,21 @@ class ActionTransaction(Transaction):
         self._db = db
         self._gathered = tx
         self.commit_info = None
+
+    def _statement(self, statement: Statement) -> Result:
+        """Runs a query or a change; definitions are refused, because the action may have to be run again."""
+        if not isinstance(sql.parse(statement), (sql.Select, *CHANGING)):
+            word = str(statement.tokens[0].text).upper()
+            raise SqlError(
+                f"the action of a rule reads and changes tables: {word} cannot be part of it",
+                place=Place.at(statement.text, statement.start, len(word)),
+                hint="use SELECT, INSERT, UPDATE, DELETE, MERGE or TRUNCATE",
+            )
+        return super()._statement(statement)
+
+    def datalog(self, text: str) -> Result:
+        """Refuses: the action of a rule defines nothing."""
+        raise SqlError("the action of a rule cannot change Datalog rules", hint="change tables only")
 
     def _step(self, action: Callable[[], T]) -> T:
         """A step of the action; immediate rules look at it when the action is over."""
