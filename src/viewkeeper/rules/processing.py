@@ -12,6 +12,7 @@ creates, enables or activates it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -81,13 +82,23 @@ class RuleProcessing:
         for rule in _rules(tx, DETACHED):
             transition = _transition(tx, rule, None)
             if transition.triggers(rule.events):
-                tx.waiting.append(Waiting(rule.id, 0, transition.rows).to_json())
+                tx.waiting.append(Waiting(rule.id, 0, transition.only(rule.events).rows).to_json())
         return False
 
     def after_entry(self, tx: OpenTransaction, done: Commit) -> None:
         """Nothing: firings of detached rules are part of the entry."""
 
     # points before the commit -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def as_a_whole(self, tx: OpenTransaction) -> Iterator[None]:
+        """Takes back what rules have seen and what has fired if a step of a transaction fails."""
+        seen, settled, recorded, fired = dict(self._seen), self._settled, self._recorded, list(tx.fired)
+        try:
+            yield
+        except BaseException:
+            self._seen, self._settled, self._recorded, tx.fired[:] = seen, settled, recorded, fired
+            raise
 
     def after_statement(self, tx: OpenTransaction) -> None:
         """Immediate rules are processed."""
@@ -99,7 +110,7 @@ class RuleProcessing:
 
     def _process(self, tx: OpenTransaction, rules: list[ActiveRule]) -> None:
         """Processes some rules to the end. What decides about them counts as read by the transaction."""
-        if not rules or not tx.changed:
+        if not rules or not (tx.changed or tx.has_definitions or self._settled):
             return
         before = set(tx.watched)
         wanted = read_below(tx, rules)
