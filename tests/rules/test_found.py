@@ -95,3 +95,32 @@ def test_a_waiting_firing_counts_the_rows_of_its_events(made: vk.Database) -> No
         tx.sql("DELETE FROM item WHERE id = 1")
         tx.sql("INSERT INTO item VALUES (3, 3)")
     assert [firing["rows"] for firing in last_entry(made)["waiting"]] == [1]
+
+
+def test_the_activations_of_a_rule_are_no_change_of_a_commit(made: vk.Database) -> None:
+    """The hidden table of activations stood among the changes and in the report."""
+    made.sql(f"CREATE RULE r (p BIGINT) ON (SELECT id FROM item WHERE v > :p) DO {reports('r', 'id')}")
+    commit = made.sql("ACTIVATE RULE r (1)").commit
+    assert commit is not None
+    assert not commit.changes
+    assert not commit.report
+
+
+def test_a_row_that_goes_from_one_activation_to_another(made: vk.Database) -> None:
+    """Each activation saw half an update, because the key of the query leaves the parameter out."""
+    made.sql("INSERT INTO item VALUES (7, 1)")
+    made.sql(
+        "CREATE RULE r (p BIGINT) ON (SELECT id FROM item WHERE v = :p) WHEN INSERTED OR DELETED "
+        "DO BEGIN INSERT INTO seen SELECT 'r', '+', :p FROM inserted; "
+        "INSERT INTO seen SELECT 'r', '-', :p FROM deleted; END"
+    )
+    made.sql("ACTIVATE RULE r (1); ACTIVATE RULE r (2); UPDATE item SET v = 2 WHERE id = 7")
+    assert seen(made) == [("+", 2), ("-", 1)]
+
+
+def test_an_aggregate_of_all_rows_is_updated(made: vk.Database) -> None:
+    """Its one row has no columns that are a key, and needs none."""
+    made.sql("CREATE VIEW counted AS SELECT count(*) AS n FROM bag")
+    made.sql(f"CREATE RULE r ON counted WHEN UPDATED DO {reports('r', 'n')}")
+    made.sql("INSERT INTO bag VALUES (1), (2)")
+    assert seen(made) == [("<", 0), (">", 2)]

@@ -26,16 +26,13 @@ from viewkeeper.maintain.propagation import propagate
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, parameter_values, row_values
 from viewkeeper.rules.transitions import RuleChange, Transition, signed_rows
-from viewkeeper.rules.watching import read_below, transition_since, watched_views
+from viewkeeper.rules.watching import PARAMETER, read_below, transition_since, watched_views
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 MOST_FIRINGS = 100
 """How often one rule may change something at one point before the cascade is given up."""
-
-PARAMETER = ":"
-"""What the columns of parameters begin with in the relation that a rule with parameters watches."""
 
 _SHOWN = 3
 
