@@ -113,6 +113,11 @@ def test_the_same_plan_is_tried_once_in_a_process(
     db.sql("CREATE TABLE other (a BIGINT)")
     db.sql("CREATE VIEW x AS SELECT 10 / (a - 1) AS z FROM other")
     assert runs == [0, 0, 0, 1]
+    for tuning in (vk.Tuning(small_rows=7), vk.Tuning(small_rows=7), vk.Tuning(small_rows=8)):
+        db = connect(f"{tuning.small_rows} {len(runs)}", durability="process", tuning=tuning)
+        db.sql("CREATE TABLE t (a INT, b STRING); CREATE TABLE u (a INT PRIMARY KEY)")
+        db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert runs == [0, 0, 0, 1, 0, 0], "once with each tuning, for that decides what runs where"
 
 
 def test_which_errors_depend_on_values() -> None:

@@ -80,6 +80,9 @@ class Reader(Protocol):
     def queries(self) -> int:
         """How many queries it has run so far."""
 
+    def apart(self) -> Reader:
+        """The same reader with a count of its own, from 0; what it reads counts for this one too."""
+
     def scan(self, scan: Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation in a state: at least those that match the binding. A change has weights."""
 

@@ -35,7 +35,7 @@ from viewkeeper.delta.laws import once
 from viewkeeper.engine.connect_columns import parsed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.errors import InternalError, TypeMismatch
+from viewkeeper.errors import TypeMismatch
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.net_changes import join_change, join_rows, less
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
@@ -307,10 +307,7 @@ class Fold:
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""
-        node = task.node
-        if not isinstance(node, n.Aggregate):
-            raise InternalError(f"{task.relation.name} is not a group-by")
-        change = task.change(below=True)
+        node, change = task.input_change(n.Aggregate)
         if change is None:
             return NOT_REACHED
         after = n.at(node.input, n.NEW)

@@ -55,6 +55,10 @@ class PlanReader:
         known = binding is not None or self.size(scan) <= self.engine.tuning.whole_rows
         return self._pretend(scan.outputs, known=known)
 
+    def apart(self) -> PlanReader:
+        """The same: nothing is run, so there is nothing to be counted apart."""
+        return self
+
     def size(self, scan: n.Scan) -> int:
         """The number of signed rows stored of a relation."""
         return 0 if scan.state == n.CHANGE else rows_of(self.find(scan.relation))

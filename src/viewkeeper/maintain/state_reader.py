@@ -7,6 +7,7 @@ earlier one. New is what the transaction sees. The change is the difference.
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -46,21 +47,30 @@ class OutOfQueries(Exception):
 
 @dataclass
 class Work:
-    """What maintenance has read, for the report."""
+    """What maintenance has read, for the report. `within`: what this is a part of."""
 
     files_read: int = 0
     files_total: int = 0
     rows_read: int = 0
-    read: list[str] = field(default_factory=list)
+    read: list[tuple[Relation, str]] = field(default_factory=list)
     queries: int = 0
+    within: Work | None = None
 
-    def count(self, name: str, picked: Scan) -> None:
-        """Records that a relation is read."""
+    def query(self) -> None:
+        """Notes that a query is run."""
+        self.queries += 1
+        if self.within is not None:
+            self.within.query()
+
+    def count(self, relation: Relation, state: str, picked: Scan) -> None:
+        """Records that a relation is read in a state."""
+        if self.within is not None:
+            self.within.count(relation, state, picked)
         self.files_read += len(picked.files)
         self.files_total += picked.total_files
         self.rows_read += sum(file.rows for file in picked.files)
         if picked.files:
-            self.read.append(name)
+            self.read.append((relation, state))
 
 
 class StateReader:
@@ -92,6 +102,12 @@ class StateReader:
     def queries(self) -> int:
         """The number of queries it has run so far."""
         return self.work.queries
+
+    def apart(self) -> StateReader:
+        """The same reader with a count of its own: others may use this one at the same time."""
+        reader = copy.copy(self)
+        reader.work = Work(within=self.work)
+        return reader
 
     def grown(self, changed: Collection[str]) -> set[str]:
         """Those of some changed relations whose change is known, on the driver, to be inserts only."""
@@ -133,7 +149,7 @@ class StateReader:
         keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
         picked = pick(self._source(relation, scan.state), keys)
         if relation.id != self.own:
-            self.work.count(f"{relation.name}@{scan.state}", picked)
+            self.work.count(relation, scan.state, picked)
         if picked.is_empty:
             return self._nothing(scan)
         local = self._on_driver(scan, relation, picked)
@@ -171,7 +187,7 @@ class StateReader:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
         if lowered.empty or lowered.rows is not None:
             return replace(lowered, count=lowered.rows.num_rows if lowered.rows is not None else 0)
-        self.work.queries += 1
+        self.work.query()
         if self.most_queries is not None and self.work.queries > self.most_queries:
             raise OutOfQueries(f"more than {self.most_queries} queries")
         schema = schema_of(lowered.outputs)
@@ -360,7 +376,7 @@ class Fetched:
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
-        reader.work.queries += 1
+        reader.work.query()
         stored = replace(picked, rows=None)
         schema = relation.schema.subset(columns)
         frame = signed_frame(reader.engine, reader.store.storage, stored)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.errors import InternalError
 from viewkeeper.maintain.redefining import Compared
 from viewkeeper.maintain.situation import Situation
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.plan.choice import Choice
+
+N = TypeVar("N", bound=n.Node)
 
 NOT_REACHED = Choice("none", "no changed row can reach it")
 
@@ -41,15 +44,21 @@ class Task:
         names = tuple(self.relation.schema.names)
         return n.Scan(self.relation.id, self.relation.name, self.node.outputs, n.OLD, names)
 
-    def change(self, *, below: bool = False) -> n.Node | None:
-        """δ of the expression, or of its top node's input; for a redefined relation, δ from the former definition.
+    def change(self) -> n.Node | None:
+        """δ of the expression; for a redefined relation, δ from the former definition."""
+        return self._change(lambda node: node)
 
-        The changes of joins that other views share are derived once for all.
-        """
+    def input_change(self, kind: type[N]) -> tuple[N, n.Node | None]:
+        """The expression, whose top node is of a kind, and δ of what is below that node."""
+        if not isinstance(self.node, kind):
+            raise InternalError(f"{self.relation.name} is not maintained by the strategy of {kind.__name__}")
+        return self.node, self._change(lambda node: node.inputs[0])
+
+    def _change(self, part: Callable[[n.Node], n.Node]) -> n.Node | None:
+        """δ of a part. The changes of joins that other views share are derived once for all."""
         if self.how is not None and self.how.redefinition is not None:
-            whole = self.how.redefinition.node
-            return self.how.redefinition.change(whole.inputs[0] if below else whole, self.changed)
-        node = self.node.inputs[0] if below else self.node
+            return self.how.redefinition.change(part(self.how.redefinition.node), self.changed)
+        node = part(self.node)
         common = self.reader.common
         if common is None or not common.wanted:
             return differentiate(node, self.changed, self.reader.grown(self.changed))

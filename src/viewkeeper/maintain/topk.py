@@ -28,7 +28,6 @@ from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.operator_texts import ROWS_SO_FAR, whole_row, window_text
-from viewkeeper.errors import InternalError
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.fold import picked_by
 from viewkeeper.maintain.net_changes import join_rows
@@ -168,10 +167,7 @@ class TopK:
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Changes the buffers of the touched partitions."""
-        node = task.node
-        if not isinstance(node, n.Top):
-            raise InternalError(f"{task.relation.name} is not a top-k")
-        change = task.change(below=True)
+        node, change = task.input_change(n.Top)
         if change is None:
             return NOT_REACHED
         found = change_buffer(task.lowering, node, task.stored, n.at(node.input, n.NEW), once(change))

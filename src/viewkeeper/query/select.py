@@ -114,6 +114,10 @@ class _Given:
         """The number of queries it has run so far."""
         return self.stored.queries
 
+    def apart(self) -> _Given:
+        """The same reader with a count of its own."""
+        return replace(self, stored=self.stored.apart())
+
     def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation, also as it was before the transaction, or of a given frame."""
         if scan.relation.endswith(OLD_STATE):

@@ -91,9 +91,8 @@ class Workspace:
     def __init__(self, engine: Engine, reader: Reader, limit: float | None = None) -> None:
         """`limit` is in seconds of the cost model."""
         self.engine = engine
-        self.reader = reader
+        self.reader = reader.apart()
         self.limit = limit
-        self._began = reader.queries
         self._rows = 0
 
     def worked(self, rows: int) -> None:
@@ -101,7 +100,7 @@ class Workspace:
         self._rows += rows
         if self.limit is None:
             return
-        rates, queries = RATES[self.engine.kind], self.reader.queries - self._began
+        rates, queries = RATES[self.engine.kind], self.reader.queries
         if queries * rates.query + self._rows * rates.on_driver > self.limit:
             raise TooDear(f"{queries:,} queries and {self._rows:,} rows on the driver")
 

@@ -21,7 +21,7 @@ from viewkeeper.delta.positive import INSERTED, positive_differential
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.declared_keys import current_keys
 from viewkeeper.maintain.expanding import expanded
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
@@ -50,7 +50,7 @@ def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
     else:
         definition = as_derived(relation).definition
         there = {known.id: known for known in tx.alive()}
-        keys = keys_of(_expanded(tx, relation), definition.names, declared_keys(there.get))
+        keys = keys_of(definition.as_written, definition.names, current_keys(there.get))
     return min(keys, key=lambda key: (len(key), key), default=None)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -49,11 +49,11 @@ MOST_QUERIES = 40
 
 PlaceOf = Callable[[str], Place | None]
 
-_passed: dict[str, None] = {}
+_passed: dict[Hashable, None] = {}
 _lock = threading.Lock()
 
 REMEMBERED = 10_000
-"""How many passed trials a process remembers, so as not to run them again."""
+"""So many trials that have passed in this process are not run again: those last passed."""
 
 
 def try_definitions(tx: OpenTransaction, place_of: PlaceOf) -> None:
@@ -67,14 +67,14 @@ def try_definitions(tx: OpenTransaction, place_of: PlaceOf) -> None:
     if not views:
         return
     trial = _Trial(tx, views)
-    name = trial.name
+    course = trial.course
     with _lock:
-        known = name in _passed
+        known = course in _passed
     if known:
         return
     trial.run(place_of)
     with _lock:
-        _passed[name] = None
+        _passed[course] = None
         while len(_passed) > REMEMBERED:
             del _passed[next(iter(_passed))]
 
@@ -92,8 +92,11 @@ class _Trial:
         self.inputs = {given.id: Table(given.id, given.name, given.schema, 0) for given in inputs}
 
     @property
-    def name(self) -> str:
-        """A text that is equal for equal trials."""
+    def course(self) -> Hashable:
+        """A value that is equal for trials that take the same course: the plans, and all that decides how they run.
+
+        It holds the functions themselves, so that no other one can be taken for them.
+        """
         numbers = {key: f"{index}" for index, key in enumerate([*self.inputs, *self.tried])}
 
         def numbered(part: n.Node) -> n.Node:
@@ -112,8 +115,10 @@ class _Trial:
             ),
         ]
         engine = self.store.engine
-        identity = [engine.where, sorted((name, str(hash(f))) for name, (f, _) in engine.functions.items()), parts]
-        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+        plans = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        functions = frozenset((name, function) for name, (function, _) in engine.functions.items())
+        settings = (engine.where, engine.settings, frozenset(engine.conf.items()), engine.tuning, engine.limits)
+        return plans, functions, settings
 
     # running --------------------------------------------------------------------------------------
 
