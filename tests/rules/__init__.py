@@ -1,0 +1,1 @@
+"""Active rules and assertions."""

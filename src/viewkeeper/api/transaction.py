@@ -97,7 +97,7 @@ class Transaction:
         tx = self._tx
         if not any(rule.coupling == IMMEDIATE for rule in tx.state.rules.values()):
             return self._surviving(action)
-        with tx.defining():
+        with tx.defining(), self._rules.as_a_whole(tx):
             done = self._surviving(action)
             self._rules.after_statement(tx)
         return done
@@ -142,7 +142,7 @@ class Transaction:
     def check(self) -> None:
         """An assertion point: runs deferred rules and assertions now, instead of at the commit alone."""
         tx = self._tx
-        with self._db._store.engine.running(), tx.defining():
+        with self._db._store.engine.running(), tx.defining(), self._rules.as_a_whole(tx):
             self._rules.check(tx)
             check_now(tx)
 

@@ -12,6 +12,7 @@ creates, enables or activates it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -25,16 +26,13 @@ from viewkeeper.maintain.propagation import propagate
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, parameter_values, row_values
 from viewkeeper.rules.transitions import RuleChange, Transition, signed_rows
-from viewkeeper.rules.watching import read_below, transition_since, watched_views
+from viewkeeper.rules.watching import PARAMETER, read_below, transition_since, watched_views
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 MOST_FIRINGS = 100
 """How often one rule may change something at one point before the cascade is given up."""
-
-PARAMETER = ":"
-"""What the columns of parameters begin with in the relation that a rule with parameters watches."""
 
 _SHOWN = 3
 
@@ -81,13 +79,23 @@ class RuleProcessing:
         for rule in _rules(tx, DETACHED):
             transition = _transition(tx, rule, None)
             if transition.triggers(rule.events):
-                tx.waiting.append(Waiting(rule.id, 0, transition.rows).to_json())
+                tx.waiting.append(Waiting(rule.id, 0, transition.only(rule.events).rows).to_json())
         return False
 
     def after_entry(self, tx: OpenTransaction, done: Commit) -> None:
         """Nothing: firings of detached rules are part of the entry."""
 
     # points before the commit -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def as_a_whole(self, tx: OpenTransaction) -> Iterator[None]:
+        """Takes back what rules have seen and what has fired if a step of a transaction fails."""
+        seen, settled, recorded, fired = dict(self._seen), self._settled, self._recorded, list(tx.fired)
+        try:
+            yield
+        except BaseException:
+            self._seen, self._settled, self._recorded, tx.fired[:] = seen, settled, recorded, fired
+            raise
 
     def after_statement(self, tx: OpenTransaction) -> None:
         """Immediate rules are processed."""
@@ -99,7 +107,7 @@ class RuleProcessing:
 
     def _process(self, tx: OpenTransaction, rules: list[ActiveRule]) -> None:
         """Processes some rules to the end. What decides about them counts as read by the transaction."""
-        if not rules or not tx.changed:
+        if not rules or not (tx.changed or tx.has_definitions or self._settled):
             return
         before = set(tx.watched)
         wanted = read_below(tx, rules)

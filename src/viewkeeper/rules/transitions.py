@@ -99,8 +99,7 @@ def transition_of(schema: Schema, rows: pa.Table, key: Sequence[str] | None) -> 
     none = inserted.slice(0, 0)
     if key is None or not inserted.num_rows or not deleted.num_rows:
         return Transition(schema, inserted, deleted, none, none)
-    after = {values: index for index, values in enumerate(row_tuples(inserted.select(list(key))))}
-    before = {values: index for index, values in enumerate(row_tuples(deleted.select(list(key))))}
+    after, before = _by_key(inserted, key), _by_key(deleted, key)
     both = sorted(before.keys() & after.keys(), key=_sortable)
     updated, gone = {after[values] for values in both}, {before[values] for values in both}
     return Transition(
@@ -110,6 +109,12 @@ def transition_of(schema: Schema, rows: pa.Table, key: Sequence[str] | None) -> 
         take(deleted, [before[values] for values in both]),
         take(inserted, [after[values] for values in both]),
     )
+
+
+def _by_key(rows: pa.Table, key: Sequence[str]) -> dict[tuple[Any, ...], int]:
+    """The positions of rows by their keys; the key of a single row may have no columns."""
+    values = row_tuples(rows.select(list(key))) if key else [()] * rows.num_rows
+    return {each: index for index, each in enumerate(values)}
 
 
 class RuleChange(Change):

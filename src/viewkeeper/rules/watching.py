@@ -33,11 +33,14 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 NOTHING_YET = Mark({}, {})
 """The mark at the beginning of a transaction."""
 
+PARAMETER = ":"
+"""What the columns of parameters begin with in the relation that a rule with parameters watches."""
+
 
 def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
     """The columns by which two rows of a relation are taken for the same: its primary key, or its shortest other one.
 
-    Those of a view follow from its query.
+    Those of a view follow from its query; the one row of an aggregate without groups needs no columns.
     """
     if isinstance(relation, Table):
         schema = relation.schema
@@ -47,7 +50,7 @@ def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
     else:
         definition = as_derived(relation).definition
         there = {known.id: known for known in tx.alive()}
-        keys = [key for key in keys_of(definition.as_written, definition.names, current_keys(there.get)) if key]
+        keys = keys_of(definition.as_written, definition.names, current_keys(there.get))
     return min(keys, key=lambda key: (len(key), key), default=None)
 
 
@@ -68,7 +71,15 @@ def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -
         rows = _touched(tx, watched, mark or NOTHING_YET)
         return transition_of(watched.schema, signed(rows, 1), None)
     change = change_since(tx, mark or NOTHING_YET, watched)
-    return transition_of(watched.schema, change.rows, key_of(tx, watched) if _needs_key(change.rows) else None)
+    return transition_of(watched.schema, change.rows, _key_for(tx, rule, watched) if _needs_key(change.rows) else None)
+
+
+def _key_for(tx: OpenTransaction, rule: ActiveRule, watched: Relation) -> tuple[str, ...] | None:
+    """The key by which a rule pairs rows: a row that goes from one activation to another is not updated in either."""
+    key = key_of(tx, watched)
+    if key is None:
+        return None
+    return tuple(dict.fromkeys([*(f"{PARAMETER}{name}" for name, _ in rule.parameters), *key]))
 
 
 def _needs_key(rows: pa.Table) -> bool:

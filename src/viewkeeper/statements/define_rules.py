@@ -40,9 +40,8 @@ from viewkeeper.errors import (
 from viewkeeper.query.frames import select_frame
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in
-from viewkeeper.rules.processing import PARAMETER
 from viewkeeper.rules.transitions import TABLES
-from viewkeeper.rules.watching import key_of
+from viewkeeper.rules.watching import PARAMETER, key_of
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse
 from viewkeeper.sql.query_text import QueryText

@@ -135,7 +135,7 @@ def _report(tx: OpenTransaction, prepared: Prepared, seconds: float) -> dict[str
     report: dict[str, Report] = {}
     for key, files in prepared.files.items():
         pending = tx.pending[key]
-        if key not in tx.derived:
+        if key not in tx.derived and not pending.relation.is_hidden:
             rows = sum(file.rows for file in files)
             report[pending.relation.name] = Report(
                 "change",

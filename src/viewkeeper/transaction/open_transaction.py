@@ -27,7 +27,7 @@ from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.graph import depending, reading
 from viewkeeper.catalog.name_errors import already_exists, no_such_table
-from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, Table, as_derived, kind_of, new_relation
+from viewkeeper.catalog.relations import Derived, Relation, Table, as_derived, kind_of, new_relation
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import parsed
@@ -399,7 +399,7 @@ class OpenTransaction:
         self.settle()
         found = {}
         for pending in self.pending.values():
-            if not pending.is_empty and not isinstance(pending.relation, Auxiliary):
+            if not pending.is_empty and not pending.relation.is_hidden:
                 found[pending.relation.name] = self._change(pending)
         return found
 
