@@ -41,9 +41,9 @@ from viewkeeper.errors import (
 )
 from viewkeeper.query.frames import select_frame
 from viewkeeper.query.view_queries import define
+from viewkeeper.rules.acting import PARAMETER
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in
-from viewkeeper.rules.processing import PARAMETER
 from viewkeeper.rules.transitions import TABLES
 from viewkeeper.rules.watching import key_of
 from viewkeeper.sql import parsed_statements as sql
