@@ -92,6 +92,17 @@ def test_history(run: Any, rows: Any, items: None) -> None:
     run("history", "--limit", "0", code=2)
 
 
+def test_counts_have_separators_in_tables_only(run: Any, rows: Any) -> None:
+    run("sql", "CREATE TABLE many AS SELECT CAST(id AS INT) AS id FROM range(1234567) WHERE id > 1234000 OR id < 1000")
+    assert "many: 1,566 rows changed" in run("history").stdout
+    assert rows("history")[0]["changes"].endswith("many: 1566 rows changed")
+    assert " | 1,566 | " in " ".join(run("ls").stdout.splitlines()[2].split())
+    assert rows("ls")[0]["stored_rows"] == 1566
+    assert ",1566," in run("--format", "csv", "ls").stdout
+    shown = run("sql", "SELECT max(id) AS id, count(*) AS n FROM many").stdout.splitlines()[2]
+    assert shown == "1234566 | 1566", "user data stays as it is"
+
+
 def test_compact_and_vacuum_keep_contents_and_epochs(run: Any, rows: Any, items: None) -> None:
     for number in range(3):
         run("sql", f"INSERT INTO items VALUES ('sock {number}', {number}, NULL)")

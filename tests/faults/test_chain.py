@@ -182,10 +182,11 @@ def long(long_lake: Path, tmp_path: Path) -> Path:
 
 def test_entries_before_a_snapshot_count_too(long: Path) -> None:
     good = entry(long, 50).read_bytes()
+    last = max(int(path.stem) for path in (long / "ledger").glob("[0-9]*[0-9].json"))  # compaction may have added some
     entry(long, 50).unlink()
-    assert "000000000050.json is missing, but the ledger goes on to entry 103" in refused(long).message
+    assert f"000000000050.json is missing, but the ledger goes on to entry {last}" in refused(long).message
     entry(long, 50).write_bytes(good)
-    for number in range(98, 104):
+    for number in range(98, last + 1):
         entry(long, number).unlink()
     assert "000000000098.json is missing, but the ledger goes on to entry 100" in refused(long).message
 
@@ -244,7 +245,7 @@ def test_garbled_leases_hold_files_or_are_swept(lake: Path) -> None:
     with vk.connect(lake, engine="sail") as db:
         for name, data in {"a": b"", "b": b"[]", "c": b'{"entry": "x"}', "d": b"\x00\xff", "e": b"null"}.items():
             (lake / "leases" / f"{name}.json").write_bytes(data)
-        assert len([f for f in check_database(str(lake), quick=True) if "5 leases of processes" in f.found]) == 1
+        assert len([f for f in check_database(str(lake), quick=True) if "5 leases of dead processes" in f.found]) == 1
         (lake / db._store.lease.path).write_bytes(b"\x00garbled")  # of a live process: holds everything
         with vk.connect(lake, engine="sail") as other:
             other.compact()

@@ -50,7 +50,7 @@ def nodes() -> dict[str, n.Node]:
 
 
 @pytest.mark.parametrize("name", sorted(nodes()))
-def test_between_what_is_new_and_what_is_there(name: str) -> None:
+def test_law_lies_between_what_is_new_and_what_is_there(name: str) -> None:
     node = nodes()[name]
     rng = random.Random(3)
     names = sorted({scan.relation for scan in n.scans(node)})

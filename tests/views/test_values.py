@@ -114,7 +114,7 @@ def test_explain_says_that_the_values_are_read_in_full(db: vk.Database) -> None:
     make(db, {"middle": "SELECT percentile(x, 0.5) AS p FROM t"})
     told = [line.strip() for line in db.explain("middle").splitlines()]
     assert "γ[x; count(*)]" in told
-    assert "group-by 1@new: reads all 7 rows" in told
+    assert "auxiliary 1@new: reads all 7 rows" in told
 
 
 @pytest.mark.spark_long

@@ -106,6 +106,25 @@ def title(node: n.Node) -> str:
             return type(node).__name__
 
 
+def contents(node: n.Node) -> str:
+    """What a stored group-by, top-k or recursion holds, in a few words: 'counts per region'."""
+    match node:
+        case n.Aggregate():
+            calls = [_call(call) for call in node.calls]
+            shown = [call for call in calls if call != "count(*)"] or ["counts" if node.groups else "count"]
+            fixed = isinstance(node.input, n.Project) and any(
+                a in node.groups and not e.attributes for a, e in node.input.columns
+            )
+            return ", ".join(shown) + ("" if node.whole or fixed else f" per {_names(node.groups)}")
+        case n.Top():
+            per = f" per {_names(node.partition)}" if node.partition else ""
+            return f"first {node.limit:,} rows{per}" if node.limit is not None else f"rows in order{per}"
+        case n.Fixpoint():
+            return f"rows of {node.shown}"
+        case _:
+            return title(node)
+
+
 LONG = 80
 """Longer expressions are truncated when printed."""
 

@@ -265,7 +265,9 @@ class State:
                 yield epoch, at
 
     def to_json(self) -> dict[str, Any]:
-        """For a snapshot."""
+        """For a snapshot; databases without active rules have the form that they had before there were any."""
+        rules = {key: rule.to_json() for key, rule in self.rules.items()}
+        waiting = [firing.to_json() for firing in self.waiting]
         return {
             "number": self.number,
             "epoch": self.epoch,
@@ -279,8 +281,8 @@ class State:
             "committed_at": self.committed_at,
             "link": self.link,
             "functions": {key: function.to_json() for key, function in self.functions.items()},
-            "rules": {key: rule.to_json() for key, rule in self.rules.items()},
-            "waiting": [firing.to_json() for firing in self.waiting],
+            **({"rules": rules} if rules else {}),
+            **({"waiting": waiting} if waiting else {}),
         }
 
     @staticmethod

@@ -22,6 +22,6 @@ def compact(options: Options, name: str | None) -> None:
     """
     with options.open() as db:
         done = [dataclasses.asdict(item) for item in db.compact(name)]
-    print_rows(COLUMNS, [[item[column] for column in COLUMNS] for item in done], options.form)
+    print_rows(COLUMNS, [[item[column] for column in COLUMNS] for item in done], options.form, counts=COLUMNS[1:])
     if not done:
         note("nothing to do: the files are compact")

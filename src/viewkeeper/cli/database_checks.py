@@ -75,6 +75,8 @@ def _check_ledger(storage: Storage) -> Iterator[Finding]:
 
 
 def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Finding]:
+    from viewkeeper.catalog.display_names import display_name
+
     count = broken = total = 0
     for relation in state.relations.values():
         for file in relation.files:
@@ -83,7 +85,8 @@ def _check_files(storage: Storage, state: State, *, quick: bool) -> Iterator[Fin
             wrong = _check_file(storage, relation, file, quick=quick)
             if wrong:
                 broken += 1
-                yield Finding("Data file", "problem", f"{file.path} of {relation.name}: {wrong}", RESTORE)
+                name = display_name(state.relations.values(), relation)
+                yield Finding("Data file", "problem", f"{file.path} of {name}: {wrong}", RESTORE)
     how = "there, with the right checksums" if quick else "there, with the right checksums, and read in full"
     if not broken:
         yield Finding("Data files", "ok", f"{count_of(count, 'file')} ({size(total)}), all {how}")

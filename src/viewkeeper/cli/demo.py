@@ -228,10 +228,14 @@ def _keys(tell: Narrator) -> None:
 
 
 def _history(tell: Narrator) -> None:
+    from viewkeeper.log.listing import history
+
     tell.chapter("History", "All commits, newest first; long lines are cut here.")
     tell.command("viewkeeper history")
     room = tell.width - INDENT - len("epoch | ")
-    rows = [(row["epoch"], textwrap.shorten(row["changes"], room, placeholder=" ...")) for row in tell.db.history()]
+    store = tell.db._store
+    commits = history(store.ledger, store.refresh(), separators=True)
+    rows = [(row["epoch"], textwrap.shorten(row["changes"], room, placeholder=" ...")) for row in commits]
     tell.table(("epoch", "changes"), rows)
 
 

@@ -18,5 +18,5 @@ def history(options: Options, limit: int | None) -> None:
     from viewkeeper.log.listing import history as commits_of
 
     state, ledger = options.log()
-    commits = commits_of(ledger, state, limit)
+    commits = commits_of(ledger, state, limit, separators=options.form == "table")
     print_rows(COLUMNS, ([commit[name] for name in COLUMNS] for commit in commits), options.form)

@@ -31,6 +31,6 @@ def ls(options: Options, hidden: bool) -> None:
     if any(item["stale_since"] is not None for item in listed):
         columns.append("stale_since")
         rows = [[*row, item["stale_since"]] for row, item in zip(rows, listed, strict=True)]
-    print_rows(columns, rows, options.form)
+    print_rows(columns, rows, options.form, counts=("columns", "files", "stored_rows"))
     if not rows and options.form == "table":
         note(f'there are no tables yet: {options.command} sql "CREATE TABLE t (id BIGINT PRIMARY KEY)"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -43,8 +43,11 @@ def tell_error(text: str) -> None:
     stderr().print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Row], form: str) -> None:
-    """Prints rows as a table, a JSON array of objects with one row per line, or CSV with a header."""
+def print_rows(columns: Sequence[str], rows: Iterable[Row], form: str, counts: Collection[str] = ()) -> None:
+    """Prints rows as a table, a JSON array of objects with one row per line, or CSV with a header.
+
+    The columns `counts` have thousands separators in a table.
+    """
     if form == "json":
         _print_json(columns, rows)
     elif form == "csv":
@@ -53,7 +56,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Row], form: str) -> None:
         for row in rows:
             write(",".join(to_csv(value) for value in row) + "\n")
     else:
-        _print_table(columns, rows)
+        _print_table(columns, rows, counts)
     sys.stdout.flush()
 
 
@@ -101,22 +104,24 @@ def _distinct(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _print_table(columns: Sequence[str], rows: Iterable[Row]) -> None:
-    header, *body = table_lines(columns, rows)
+def _print_table(columns: Sequence[str], rows: Iterable[Row], counts: Collection[str]) -> None:
+    header, *body = table_lines(columns, rows, counts)
     stdout().print(Text(header, style="bold"), soft_wrap=True)
     for line in body:
         sys.stdout.write(line + "\n")
 
 
-def table_lines(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
-    """A table as lines: the header, a separator, and a line per row; numbers are aligned right."""
+def table_lines(columns: Sequence[str], rows: Iterable[Row], counts: Collection[str] = ()) -> list[str]:
+    """A table as lines: header, separator, and a line per row; numbers are aligned right, counts have separators."""
     right = [True] * len(columns)
     cells: list[list[str]] = []
     for row in rows:
         for index, value in enumerate(row):
             if value is not None and (isinstance(value, bool) or not isinstance(value, _NUMBERS)):
                 right[index] = False
-        cells.append([to_cell(value) for value in row])
+        cells.append(
+            [f"{value:,}" if name in counts else to_cell(value) for name, value in zip(columns, row, strict=True)]
+        )
     names = [to_cell(name) for name in columns]
     widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     separator = "-+-".join("-" * width for width in widths)

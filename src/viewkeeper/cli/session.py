@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from viewkeeper.api.database import Database
     from viewkeeper.catalog.state import State
     from viewkeeper.log.ledger import Ledger
+    from viewkeeper.log.storage import Storage
 
 
 def read_script(file: TextIO) -> str:
@@ -42,21 +44,23 @@ class Options:
     def find_state(self) -> State | None:
         """The state of the database; None if there is none. Creates nothing."""
         from viewkeeper.log.open_log import find_state
-        from viewkeeper.log.storage import open_storage
 
-        return find_state(open_storage(self.db, {}, "full"))
+        return find_state(self._storage)
 
     def log(self) -> tuple[State, Ledger]:
         """The state of the database and its ledger, read without an engine."""
         from viewkeeper.log.ledger import Ledger
-        from viewkeeper.log.open_log import find_state
-        from viewkeeper.log.storage import open_storage
 
-        storage = open_storage(self.db, {}, "full")
-        state = find_state(storage)
+        state = self.find_state()
         if state is None:
             raise self.no_database()
-        return state, Ledger(storage)
+        return state, Ledger(self._storage)
+
+    @functools.cached_property
+    def _storage(self) -> Storage:
+        from viewkeeper.log.storage import open_storage
+
+        return open_storage(self.db, {}, "full")
 
     def open(self, *, create: bool = False) -> Database:
         """Opens the database, with the engine it was made with unless another one is asked for."""

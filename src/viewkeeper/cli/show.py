@@ -59,6 +59,7 @@ def _find(state: State, name: str, epoch: int | None) -> Relation:
 
 
 def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any]:
+    from viewkeeper.catalog.display_names import auxiliaries
     from viewkeeper.catalog.relations import Derived
 
     files = relation.files_at(state.epoch if epoch is None else epoch)
@@ -76,9 +77,8 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         "bytes": sum(file.size for file in files),
     }
     if isinstance(relation, Derived):
-        names = {other.id: other.name for other in state.relations.values()}
-        body["reads"] = [names[key] for key in relation.definition.uses]
-        body["keeps"] = [names[key] for key in relation.definition.hidden]
+        body["reads"] = [state.relations[key].name for key in relation.definition.uses]
+        body["auxiliary"] = auxiliaries(state, relation)
         if relation.definition.is_demand:
             body["refreshed_epoch"] = relation.definition.refreshed
         if relation.definition.suspended and (epoch is None or epoch >= relation.definition.suspended):
@@ -124,7 +124,7 @@ def _print(about: dict[str, Any]) -> None:
     facts = {
         "keys": ", ".join(about["keys"]) or "none",
         "reads": ", ".join(about.get("reads", ())),
-        "auxiliary": ", ".join(about.get("keeps", ())),
+        "auxiliary": ", ".join(about.get("auxiliary", ())),
         "refreshed": f"epoch {about['refreshed_epoch']}" if "refreshed_epoch" in about else "",
         "stale since": f"epoch {about['stale_since']} (suspended)" if "stale_since" in about else "",
         "as of": f"epoch {about['as_of']}" if "as_of" in about else "",

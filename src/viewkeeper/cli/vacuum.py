@@ -29,4 +29,4 @@ def vacuum(options: Options, grace: str) -> None:
     with options.open() as db:
         done = db.vacuum(duration)
     row = [done.files, size(done.bytes) if options.form == "table" else done.bytes, list(done.relations)]
-    print_rows(("files", "bytes", "forgotten_tables"), [row], options.form)
+    print_rows(("files", "bytes", "forgotten_tables"), [row], options.form, counts=("files",))

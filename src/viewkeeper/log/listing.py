@@ -11,6 +11,7 @@ import pyarrow as pa
 from viewkeeper.algebra.schema import is_reserved
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.declared_functions import users_of
+from viewkeeper.catalog.display_names import display_name
 from viewkeeper.catalog.relations import Derived, Relation, Table
 from viewkeeper.catalog.state import State
 from viewkeeper.log.ledger import Ledger
@@ -21,10 +22,11 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
 
     Auxiliary relations are listed if asked for.
     """
-    listed = [relation for relation in state.alive() if hidden or not relation.is_hidden]
+    there = state.alive()
+    named = [(display_name(there, r), r) for r in there if hidden or not r.is_hidden]
     return [
         {
-            "name": relation.name,
+            "name": name,
             "kind": relation.kind_words,
             "columns": len(relation.schema),
             "files": len(relation.files),
@@ -33,7 +35,7 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
             "options": relation.definition.options if isinstance(relation, Derived) else {},
             "stale_since": (relation.definition.suspended or None) if isinstance(relation, Derived) else None,
         }
-        for relation in sorted(listed, key=lambda relation: relation.name.lower())
+        for name, relation in sorted(named, key=lambda pair: pair[0].lower())
     ]
 
 
@@ -112,8 +114,10 @@ def describe(relation: Relation) -> pa.Table:
     )
 
 
-def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict[str, Any]]:
-    """The commits, newest first."""
+def history(
+    ledger: Ledger, state: State, limit: int | None = None, *, separators: bool = False
+) -> list[dict[str, Any]]:
+    """The commits, newest first. `separators`: counts of rows have thousands separators."""
     names = {relation.id: relation.name for relation in state.relations.values()}
     hidden = {relation.id for relation in state.relations.values() if relation.is_hidden}
     found: list[dict[str, Any]] = []
@@ -125,11 +129,11 @@ def history(ledger: Ledger, state: State, limit: int | None = None) -> list[dict
             if is_reserved(body["name"]):
                 hidden.add(body["id"])
         if entry["kind"] == "commit":
-            found.append(_history_row(entry, names, hidden))
+            found.append(_history_row(entry, names, hidden, "," if separators else ""))
     return found
 
 
-def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[str]) -> dict[str, Any]:
+def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[str], separator: str) -> dict[str, Any]:
     changes = [f"created {body['name']}" for body in entry.get("created", ()) if body["id"] not in hidden]
     changes += [f"redefined {names.get(key, key)}" for key in entry.get("defined", ()) if key not in hidden]
     changes += [f"dropped {names.get(key, key)}" for key in entry.get("dropped", ()) if key not in hidden]
@@ -144,7 +148,7 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[st
             rows = sum(file["rows"] for file in files)
             decision = entry.get("decisions", {}).get(key)
             how = f" ({decision[0]}: {decision[1]})" if decision else ""
-            changes.append(f"{names.get(key, key)}: {rows} {'row' if rows == 1 else 'rows'} changed{how}")
+            changes.append(f"{names.get(key, key)}: {rows:{separator}} {'row' if rows == 1 else 'rows'} changed{how}")
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),

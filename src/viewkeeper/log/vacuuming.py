@@ -124,7 +124,7 @@ def _forget_dropped(log: OpenLog) -> list[str]:
         after = log.ledger.append(state, body)
         if after is not None:
             log.state = after
-            return [relation.name for relation in dropped]
+            return [relation.name for relation in dropped if not relation.is_hidden]
 
 
 def _enter(log: OpenLog, revoked: list[str], swept: list[str]) -> State:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.analysis.dependencies import Declared
-from viewkeeper.catalog.relations import Relation
+from viewkeeper.analysis.dependencies import Declared, keys_of
+from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.plan.by_keys import Refers
 
 
@@ -19,6 +19,19 @@ def declared_keys(find: Callable[[str], Relation | None]) -> Declared:
             return []
         schema = relation.schema
         return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
+
+    return keys
+
+
+def current_keys(find: Callable[[str], Relation | None]) -> Declared:
+    """The keys of stored relations; those of views follow from their definitions, which may be replaced one day."""
+    declared = declared_keys(find)
+
+    def keys(scan: n.Scan) -> list[tuple[str, ...]]:
+        relation = find(scan.relation)
+        if not isinstance(relation, Derived):
+            return declared(scan)
+        return keys_of(relation.definition.as_written, relation.definition.names, keys)
 
     return keys
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewkeeper.algebra.types import spelled
+from viewkeeper.catalog.display_names import needed_by
 from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualView
 from viewkeeper.errors import InternalError, ViewkeeperError
 from viewkeeper.maintain.situation import Situation
@@ -19,8 +20,7 @@ def _owners(everything: Iterable[Relation], relation: Derived) -> list[Derived]:
     """The views that a stored relation belongs to: itself, or those that need it."""
     if not isinstance(relation, Auxiliary):
         return [relation]
-    users = [user for user in everything if isinstance(user, Derived) and relation.id in user.definition.hidden]
-    return sorted((user for user in users if not isinstance(user, Auxiliary)), key=lambda user: user.name) or [relation]
+    return needed_by(everything, relation) or [relation]
 
 
 def complaint_of(problem: BaseException) -> str:

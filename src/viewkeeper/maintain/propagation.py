@@ -13,13 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.display_names import numbered
 from viewkeeper.catalog.graph import depending, maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, SessionLost, StatementTimeout, StorageError
 from viewkeeper.log.storage import now
+from viewkeeper.maintain.declared_keys import current_keys
 from viewkeeper.maintain.failures import known_as, maintenance_failure
-from viewkeeper.maintain.net_changes import net_change
+from viewkeeper.maintain.net_changes import net_change, net_difference
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.planning import decide, pending_rows, refresh_of
 from viewkeeper.maintain.recompute import recompute
@@ -30,6 +32,7 @@ from viewkeeper.maintain.situation import Situation
 from viewkeeper.maintain.state_reader import CommonChanges, Fetched, StateReader, Work
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.maintain.strategy import Task
+from viewkeeper.plan.by_keys import without_needless
 from viewkeeper.plan.choice import Choice
 
 
@@ -50,6 +53,8 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
     every = [*parts, done]
     works = [part.work for part in every]
     notes = [part.note for part in every if part.note]
+    names = numbered(done.relation)
+    read = (f"{names.get(relation.id, relation.name)}@{state}" for work in works for relation, state in work.read)
     return Report(
         done.strategy,
         "; ".join(dict.fromkeys([done.reason, *notes])),
@@ -58,7 +63,7 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
         sum(work.files_total for work in works),
         sum(part.seconds for part in every),
         sum(work.rows_read for work in works),
-        tuple(dict.fromkeys(name for work in works for name in work.read)),
+        tuple(dict.fromkeys(read)),
     )
 
 
@@ -140,14 +145,27 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
 
 
 def _watch(tx: Situation, changed: Collection[str]) -> None:
-    """Derives the changes of the watched virtual views into `tx.seen`."""
+    """Derives the changes of the watched virtual views into `tx.seen`; those of a redefined one are the difference."""
     for key in sorted(tx.watched):
         relation = as_derived(tx.by_id(key))
-        node = relation.definition.as_written
+        node = _simplified(tx, relation.definition.as_written)
+        former = as_derived(tx.state.relations[key]) if key in tx.defined and key in tx.state.relations else None
         mine = {scan.relation for scan in n.scans(node)} & set(changed)
-        rows = net_change(tx.store, relation, node, mine, StateReader.of(tx)) if mine else None
-        if rows is not None and rows.num_rows:
+        if former is not None:
+            rows = net_difference(tx.store, relation, node, former.definition.as_written, StateReader.of(tx))
+        elif mine:
+            rows = net_change(tx.store, relation, node, mine, StateReader.of(tx))
+        else:
+            continue
+        if rows.num_rows:
             tx.seen[key] = rows
+
+
+def _simplified(tx: Situation, node: n.Node) -> n.Node:
+    """A query without the duplicate eliminations that keys make unnecessary, in both states."""
+    read = {scan.relation for scan in n.scans(node)}
+    there = {relation.id: relation for relation in tx.alive()}
+    return node if read & tx.defined.keys() else without_needless(node, current_keys(there.get))
 
 
 def _in_parallel(tx: Situation, level: list[Derived], work: Callable[[Derived], Maintained]) -> list[Maintained]:

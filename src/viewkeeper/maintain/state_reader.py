@@ -51,16 +51,16 @@ class Work:
     files_read: int = 0
     files_total: int = 0
     rows_read: int = 0
-    read: list[str] = field(default_factory=list)
+    read: list[tuple[Relation, str]] = field(default_factory=list)
     queries: int = 0
 
-    def count(self, name: str, picked: Scan) -> None:
-        """Records that a relation is read."""
+    def count(self, relation: Relation, state: str, picked: Scan) -> None:
+        """Records that a relation is read in a state."""
         self.files_read += len(picked.files)
         self.files_total += picked.total_files
         self.rows_read += sum(file.rows for file in picked.files)
         if picked.files:
-            self.read.append(name)
+            self.read.append((relation, state))
 
 
 class StateReader:
@@ -133,7 +133,7 @@ class StateReader:
         keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
         picked = pick(self._source(relation, scan.state), keys)
         if relation.id != self.own:
-            self.work.count(f"{relation.name}@{scan.state}", picked)
+            self.work.count(relation, scan.state, picked)
         if picked.is_empty:
             return self._nothing(scan)
         local = self._on_driver(scan, relation, picked)

@@ -54,6 +54,9 @@ def split(
     numbers = Numbers(n.highest(node) + 1_000)
     found: list[Auxiliary] = []
 
+    def new_name() -> str:
+        return f"auxiliary {len(found) + 1}"
+
     def aside(part: n.Node) -> n.Node:
         if isinstance(part, n.Fixpoint):
             return keep_recursion(part)
@@ -76,9 +79,8 @@ def split(
 
     def keep(part: n.Aggregate) -> n.Scan:
         whole = complete(part, numbers)
-        number = len(found) + 1
         names = tuple(f"k{i}" for i in range(len(whole.groups))) + tuple(f"v{i}" for i in range(len(whole.calls)))
-        scan = n.Scan(new_id(), f"group-by {number}", whole.outputs, n.NEW, names)
+        scan = n.Scan(new_id(), new_name(), whole.outputs, n.NEW, names)
         found.append(Auxiliary(whole, scan))
         return replace(scan, attributes=part.outputs, columns=names[: len(part.outputs)])
 
@@ -86,7 +88,7 @@ def split(
         assert part.limit is not None
         most = 2 * max(part.limit + part.offset, slack)
         names = tuple(f"c{i}" for i in range(len(part.outputs)))
-        scan = n.Scan(new_id(), f"top-k {len(found) + 1}", part.outputs, n.NEW, names)
+        scan = n.Scan(new_id(), new_name(), part.outputs, n.NEW, names)
         found.append(Auxiliary(replace(part, limit=most, offset=0), scan))
         return replace(part, input=scan)
 

@@ -22,7 +22,7 @@ from viewkeeper.delta.positive import INSERTED, positive_differential
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.declared_keys import current_keys
 from viewkeeper.maintain.expanding import expanded
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
@@ -59,8 +59,7 @@ def key_of(known: Relations, relation: Relation) -> tuple[str, ...] | None:
     else:
         definition = as_derived(relation).definition
         there = {each.id: each for each in known.alive()}
-        found = keys_of(expanded_query(known, relation), definition.names, declared_keys(there.get))
-        keys = [key for key in found if key]
+        keys = [key for key in keys_of(definition.as_written, definition.names, current_keys(there.get)) if key]
     return min(keys, key=lambda key: (len(key), key), default=None)
 
 

@@ -14,7 +14,6 @@ from sqlglot import exp
 from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import Column, Key, make_schema
-from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import parse_type, spelled
 from viewkeeper.catalog.active_rules import (
     DETACHED,
@@ -26,7 +25,6 @@ from viewkeeper.catalog.active_rules import (
     Action,
     ActiveRule,
 )
-from viewkeeper.catalog.definition import VIEW, Definition
 from viewkeeper.catalog.relations import Relation, Table
 from viewkeeper.errors import (
     AlreadyExists,
@@ -40,7 +38,6 @@ from viewkeeper.errors import (
     ViewkeeperError,
 )
 from viewkeeper.query.frames import select_frame
-from viewkeeper.query.view_queries import define
 from viewkeeper.rules.acting import PARAMETER
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in
@@ -51,7 +48,7 @@ from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.table_references import find_references
 from viewkeeper.sql.tokens import Statement, split
-from viewkeeper.statements.define_views import create_made, drop_active_rule
+from viewkeeper.statements.define_views import create_hidden_view, drop_active_rule
 from viewkeeper.store.bounds import Keys
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.row_changes import apply_rows
@@ -129,21 +126,11 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
         relation = tx.relation(source, source.place)
     else:
         relation = _query_view(tx, statement, f"_vk_rule_{key}", source, activations)
-    columns = key_of(tx, relation)
-    if UPDATED in statement.events and columns is None:
-        raise SqlError(
-            f"rows of {_called(statement)} have no key, so none of them can be seen to be updated",
-            place=statement.name.place,
-            hint="declare a PRIMARY KEY, or write WHEN INSERTED OR DELETED",
-        )
-    watched = relation
-    if columns is None and not statement.nervous:
-        watched = _view(tx, statement, f"_vk_distinct_{key}", f"SELECT DISTINCT * FROM {spelled(relation.name)}")
-    return ActiveRule(
+    rule = ActiveRule(
         key,
         str(statement.name),
         relation.id,
-        watched.id,
+        relation.id,
         statement.events,
         statement.coupling,
         statement.nervous,
@@ -157,6 +144,16 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
         text=statement.text,
         query="" if isinstance(source, Name) else str(source),
     )
+    if UPDATED in statement.events and key_of(tx, relation) is None:
+        raise SqlError(
+            f"rows of {_called(statement)} have no key, so none of them can be seen to be updated",
+            place=statement.name.place,
+            hint="declare a PRIMARY KEY, or write WHEN INSERTED OR DELETED",
+        )
+    if rule.nervous or (isinstance(relation, Table) and key_of(tx, relation) is not None):
+        return rule
+    distinct = _view(tx, statement, f"_vk_distinct_{key}", f"SELECT DISTINCT * FROM {spelled(relation.name)}")
+    return replace(rule, watched=distinct.id)
 
 
 def _called(statement: sql.CreateRule) -> str:
@@ -201,18 +198,12 @@ def _query_view(
 
 
 def _view(tx: OpenTransaction, statement: sql.CreateRule, name: str, query: str) -> Relation:
-    whole = query.whole if isinstance(query, SourceText) else query
     try:
-        made = define(tx, query, whole, None, name)
+        return create_hidden_view(tx, name, query)
     except ViewkeeperError as problem:
         if not isinstance(query, SourceText):
             problem.place = statement.name.place
         raise
-    definition = Definition(
-        VIEW, str(query), made.names, to_json(made.node), uses=made.uses, engine=tx.store.engine.kind
-    )
-    create_made(tx, name, definition, made)
-    return tx.relation(name)
 
 
 # checking texts -----------------------------------------------------------------------------------

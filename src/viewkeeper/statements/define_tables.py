@@ -47,7 +47,4 @@ def drop_table(tx: OpenTransaction, statement: sql.DropTable) -> None:
     if not isinstance(relation, Table):
         raise wrong_kind(relation, "DROP", place)
     check_not_referenced(tx, relation, place)
-    if tx.dependents(relation.id):
-        drop_table_with_dependents(tx, statement)
-    else:
-        tx.drop(relation)
+    drop_table_with_dependents(tx, statement)

@@ -12,8 +12,8 @@ from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import fingerprint, to_json
 from viewkeeper.algebra.types import spelled
-from viewkeeper.catalog.active_rules import ActiveRule
-from viewkeeper.catalog.definition import AUXILIARY, Definition
+from viewkeeper.catalog.active_rules import UPDATED, ActiveRule
+from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
 from viewkeeper.catalog.graph import depending, reading
 from viewkeeper.catalog.name_errors import already_exists, wrong_kind
 from viewkeeper.catalog.relations import (
@@ -36,6 +36,7 @@ from viewkeeper.plan.by_keys import parents_first, without_needless
 from viewkeeper.plan.maintainable import unbound
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
+from viewkeeper.rules.watching import key_of
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.functions import SKETCHES
@@ -316,11 +317,13 @@ def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, mad
         raise SqlError(f"{relation.name} would read itself", place=place, hint="use other relations")
     old = [(c.name.lower(), c.type) for c in relation.schema]
     same = old == [(c.name.lower(), c.type) for c in made.schema]
-    users = tx.dependents(relation.id)
-    if not same and users:
+    users = [user.name for user in tx.dependents(relation.id) if not user.is_hidden]
+    rules = [f"the rule {rule.name}" for rule in tx.active_rules() if relation.id in rule.needs]
+    if not same and (users or rules):
+        verb = "use" if rules else "read"
         raise SqlError(
-            f"{relation.name} cannot get other columns: {', '.join(user.name for user in users)} "
-            f"{'reads' if len(users) == 1 else 'read'} it",
+            f"{relation.name} cannot get other columns: {', '.join([*users, *rules])} "
+            f"{verb}{'s' if len(users) + len(rules) == 1 else ''} it",
             place=place,
             hint="keep names and types of its columns, or drop those first",
         )
@@ -352,6 +355,28 @@ def redefine(
     if definition.is_stored:
         _schedule(tx, relation.id)
     _drop_unused(tx, before)
+    if key_of(tx, tx.by_id(relation.id)) is None:
+        _check_updates(tx, relation)
+
+
+def _check_updates(tx: OpenTransaction, relation: Relation) -> None:
+    """Refuses to take the key of a view whose updated rows a rule reacts to."""
+    for rule in tx.active_rules():
+        if rule.relation == relation.id and UPDATED in rule.events:
+            raise SqlError(
+                f"rows of {relation.name} would have no key, by which the rule {rule.name} finds the updated ones",
+                hint=f"keep a key among the columns, or DROP RULE {spelled(rule.name)} first",
+            )
+
+
+def create_hidden_view(tx: OpenTransaction, name: str, query: str) -> Relation:
+    """A virtual view that users do not see, which an active rule watches."""
+    made = define(tx, query, query.whole if isinstance(query, SourceText) else query, None, name)
+    definition = Definition(
+        VIEW, str(query), made.names, to_json(made.node), uses=made.uses, engine=tx.store.engine.kind
+    )
+    create_made(tx, name, definition, made)
+    return tx.relation(name)
 
 
 def _schedule(tx: OpenTransaction, key: str) -> None:

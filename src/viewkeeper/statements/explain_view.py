@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.printing import tree
+from viewkeeper.algebra.printing import contents, tree
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds, relevant_kinds
+from viewkeeper.catalog.display_names import needed_by, numbered
 from viewkeeper.catalog.relations import Derived, VirtualView, as_derived
 from viewkeeper.catalog.state import State
 from viewkeeper.delta.compile import differentiate
@@ -24,7 +26,7 @@ from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
-from viewkeeper.plan.cost import RATES, Changed, full_seconds, incremental_seconds
+from viewkeeper.plan.cost import RATES, Changed, Reading, full_seconds, incremental_seconds
 from viewkeeper.plan.sharing import Sharing
 from viewkeeper.plan.strategy_names import FIXPOINT, differentiated
 from viewkeeper.recursion.printed_rules import maintenance_rules
@@ -40,9 +42,11 @@ SHOWN = (1, 1_000, 100_000)
 
 @dataclass
 class Part:
-    """A stored relation of a view: the view itself, or an auxiliary one."""
+    """An auxiliary relation of a view."""
 
     name: str
+    contents: str
+    shared: list[str]
     rows: int
     files: int
     tree: list[str]
@@ -55,6 +59,7 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     assert isinstance(relation, Derived)
     definition = relation.definition
     query = definition.as_written
+    names = numbered(relation)
     body: dict[str, Any] = {
         "view": relation.name,
         "kind": relation.kind,
@@ -63,8 +68,8 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         "columns": {column.name: str(column.type) for column in relation.schema},
         "keys": [list(key) for key in keys_of(query, definition.names, declared_keys(state.relations.get))],
         "query": list(tree(query)),
-        "auxiliary": [_part(store, state, as_derived(state.relations[key])).__dict__ for key in definition.hidden],
-        "changes": _changes(store, state, relation),
+        "auxiliary": [_part(store, state, relation, names, key).__dict__ for key in names],
+        "changes": _changes(store, state, relation, names),
         "cost": _recompute(state, query),
     }
     body["relevant"] = {
@@ -113,20 +118,46 @@ def _shared_joins(state: State, relation: Derived) -> list[dict[str, Any]]:
     return found
 
 
-def _part(store: Store, state: State, relation: Derived) -> Part:
-    node = maintained_node(relation)
+def _part(store: Store, state: State, view: Derived, names: Mapping[str, str], key: str) -> Part:
+    relation = as_derived(state.relations[key])
+    node = _named(maintained_node(relation), names)
     return Part(
-        relation.name, rows_of(relation), len(relation.files), list(tree(node)), _changes(store, state, relation)
+        names[key],
+        contents(node),
+        [user.name for user in needed_by(state.alive(), relation) if user.id != view.id],
+        rows_of(relation),
+        len(relation.files),
+        list(tree(node)),
+        _changes(store, state, relation, names),
     )
 
 
-def _changes(store: Store, state: State, relation: Derived) -> dict[str, dict[str, Any]]:
+def _named(node: n.Node, names: Mapping[str, str]) -> n.Node:
+    """An expression in which auxiliary relations have the names that the view's EXPLAIN gives them."""
+
+    def rename(part: n.Node) -> n.Node:
+        return replace(part, name=names[part.relation]) if isinstance(part, n.Scan) and part.relation in names else part
+
+    return n.transform(node, rename)
+
+
+def _reading(state: State, names: Mapping[str, str], reading: Reading) -> str:
+    """A reading; of an auxiliary relation, by the columns that it holds."""
+    if reading.relation not in names:
+        return str(reading)
+    relation = as_derived(state.relations[reading.relation])
+    columns = dict(zip(relation.schema.names, maintained_node(relation).outputs, strict=True))
+    shown = tuple(columns[name].name for name in reading.columns)
+    return str(replace(reading, name=names[reading.relation], columns=shown))
+
+
+def _changes(store: Store, state: State, relation: Derived, names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Per relation that the expression reads: the symbolic change, what deriving it reads, and what it costs."""
-    node = maintained_node(relation)
+    node = _named(maintained_node(relation), names)
     strategy = strategy_of(relation)
     found: dict[str, dict[str, Any]] = {}
     for key in dict.fromkeys(scan.relation for scan in n.scans(node)):
-        name = state.relations[key].name
+        name = names.get(key, state.relations[key].name)
         if strategy.name == FIXPOINT:
             text, entered = strategy.formula(node, key)
             found[name] = {"change": text, "reads": entered, "cost": None}
@@ -135,7 +166,7 @@ def _changes(store: Store, state: State, relation: Derived) -> dict[str, dict[st
         if plan is None:
             continue
         text, more = strategy.formula(node, key)
-        reads = [str(reading) for reading in plan.readings if reading.relation != relation.id]
+        reads = [_reading(state, names, reading) for reading in plan.readings if reading.relation != relation.id]
         if differentiate(differentiated(node, strategy.name), {key}, {key}) is None:
             more = [*more, "rows that are only inserted do not matter: foreign keys cannot refer to them yet"]
         found[name] = {"change": text, "reads": reads + more, "cost": _cost(store, state, relation, key)}
@@ -220,7 +251,8 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
     lines += body.get("by keys", ())
     for part in body["auxiliary"]:
         files = f"{part['files']} file{'' if part['files'] == 1 else 's'}"
-        lines.append(f"auxiliary relation {part['name']}: {count(part['rows'])} in {files}")
+        shared = f", shared with {', '.join(part['shared'])}" if part["shared"] else ""
+        lines.append(f"{part['name']} ({part['contents']}){shared}: {count(part['rows'])} in {files}")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
     for rederived in body.get("maintenance rules", ()):

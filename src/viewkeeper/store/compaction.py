@@ -21,6 +21,7 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote
 from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.display_names import display_name
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.bags import grouped
@@ -103,7 +104,7 @@ def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Com
         return None
     point("compact-entered")
     after = sum(file.rows for file in added)
-    return Compacted(relation.name, len(files), len(added), rows, after)
+    return Compacted(display_name(store.state.alive(), relation), len(files), len(added), rows, after)
 
 
 def merge(rows: pa.Table, horizon: int) -> pa.Table:

@@ -9,7 +9,8 @@ from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import users_of
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.relations import Derived, Relation, as_derived
+from viewkeeper.catalog.display_names import display_name
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, as_derived
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import Conflict
 from viewkeeper.store.file_reading import read_files
@@ -71,6 +72,8 @@ def _still_there(tx: OpenTransaction, state: State, key: str) -> Relation:
     current = state.relations.get(key)
     if current is None or current.dropped is not None:
         before = tx.state.relations[key]
+        if isinstance(before, Auxiliary):
+            raise _conflict(f"another transaction has dropped {display_name(tx.state.alive(), before)}")
         raise _conflict(f"another transaction has dropped the {before.kind_words} '{before.name}'")
     return current
 
@@ -78,10 +81,11 @@ def _still_there(tx: OpenTransaction, state: State, key: str) -> Relation:
 def _check_views(tx: OpenTransaction, state: State, key: str) -> None:
     """Raises if the views over a changed relation are not those whose changes this transaction has derived."""
     before, after = _views_over(tx.state, key), _views_over(state, key)
-    for view in set(before) | set(after):
-        if before.get(view) != after.get(view):
-            name = (state.relations.get(view) or tx.state.relations[view]).name
-            raise _conflict(f"another transaction has created, replaced or dropped the view '{name}'")
+    changed = [view for view in {**before, **after} if before.get(view) != after.get(view)]
+    if changed:
+        relations = [state.relations.get(view) or tx.state.relations[view] for view in changed]
+        name = min(relations, key=lambda r: (isinstance(r, Auxiliary), r.name)).name
+        raise _conflict(f"another transaction has created, replaced or dropped the view '{name}'")
 
 
 def _views_over(state: State, key: str) -> dict[str, Definition]:

@@ -1,0 +1,37 @@
+"""Names for people. An auxiliary relation has no name of its own: it is called after a view that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewkeeper.algebra.printing import contents
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, as_derived
+from viewkeeper.catalog.state import State
+
+
+def needed_by(relations: Iterable[Relation], relation: Relation) -> list[Derived]:
+    """The views that need an auxiliary relation, by name."""
+    users = (user for user in relations if isinstance(user, Derived) and not isinstance(user, Auxiliary))
+    return sorted((user for user in users if relation.id in user.definition.hidden), key=lambda user: user.name)
+
+
+def display_name(relations: Iterable[Relation], relation: Relation) -> str:
+    """The name of a table or view; of an auxiliary relation, 'auxiliary 1 of v (counts per region)'."""
+    if not isinstance(relation, Auxiliary):
+        return relation.name
+    users = needed_by(relations, relation)
+    place = f"{numbered(users[0])[relation.id]} of {users[0].name}" if users else "auxiliary relation"
+    return f"{place} ({contents(relation.definition.maintained)})"
+
+
+def numbered(view: Derived) -> dict[str, str]:
+    """The auxiliary relations of one view, by id: 'auxiliary 1', 'auxiliary 2' ..."""
+    return {key: f"auxiliary {number}" for number, key in enumerate(dict.fromkeys(view.definition.hidden), start=1)}
+
+
+def auxiliaries(state: State, view: Derived) -> list[str]:
+    """The auxiliary relations of one view, each with what it holds: 'auxiliary 1 (counts per region)'."""
+    return [
+        f"{name} ({contents(as_derived(state.relations[key]).definition.maintained)})"
+        for key, name in numbered(view).items()
+    ]
