@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import QUICK_JVM
+
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "viewkeeper")
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -126,7 +128,8 @@ DIFFERENCES = """
 def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    done = program("demo", "--engine", engine, TMPDIR=str(temporary), timeout=540)
+    compiled = {"PYSPARK_SUBMIT_ARGS": f"{QUICK_JVM} pyspark-shell"}  # half a million rows
+    done = program("demo", "--engine", engine, TMPDIR=str(temporary), timeout=540, **compiled)
     assert done.returncode == 0, done.stderr
     for told in (
         f"== Viewkeeper, on {name} ==",

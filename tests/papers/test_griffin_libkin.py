@@ -191,6 +191,7 @@ def parts(change: vk.transaction.change.Change | None) -> tuple[Bag, Bag]:
     )
 
 
+@pytest.mark.spark_long  # on Apache Spark, tests/laws/test_laws.py has all these operators
 def test_figure_3_in_the_product(db: vk.Database, engine: str) -> None:
     """The change of every operator is the paper's, on random tables and random net transactions."""
     rng = random.Random(3)

@@ -80,10 +80,26 @@ def file_of(schema: Schema, table: pa.Table, path: str) -> DataFile:
     return DataFile(path, table.num_rows, 0, 1, 1, bounds)
 
 
+def examples(count: int) -> settings:
+    return settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(data=st.data())
 def test_a_stored_key_is_always_found(kind: str, data: st.DataObject) -> None:
+    check_stored_keys(kind, data)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+@examples(400)
+@given(data=st.data())
+def test_many_stored_keys_are_always_found(kind: str, data: st.DataObject) -> None:
+    check_stored_keys(kind, data)
+
+
+def check_stored_keys(kind: str, data: st.DataObject) -> None:
     schema = Schema((Column("k", parse_type(kind)),))
     value = st.one_of(st.none(), KINDS[kind])
     files = data.draw(st.lists(st.lists(value, min_size=1, max_size=5), min_size=1, max_size=4))
@@ -97,7 +113,7 @@ def test_a_stored_key_is_always_found(kind: str, data: st.DataObject) -> None:
         assert len(everything.files) == len(tables)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 @given(data=st.data())
 def test_a_stored_key_of_two_columns_is_always_found(data: st.DataObject) -> None:
     kinds = [data.draw(st.sampled_from(list(KINDS))) for _ in range(2)]
@@ -113,7 +129,7 @@ def test_a_stored_key_of_two_columns_is_always_found(data: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("FLOAT", "DOUBLE")])
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(data=st.data())
 def test_a_value_inside_a_range_is_never_skipped(kind: str, data: st.DataObject) -> None:
     schema = Schema((Column("k", parse_type(kind)),))

@@ -27,13 +27,13 @@ TINY = vk.Tuning(small_rows=3, file_rows=6, direct_rows=2, sort_rows=12, driver_
 def test_random_transactions_by_the_engine(
     connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
 ) -> None:
-    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run({"sail": 150, "spark": 20}[engine])
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run({"sail": 90, "spark": 20}[engine])
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize(("seed", "keep"), [(22, "7 days"), pytest.param(32, "0 seconds", marks=pytest.mark.long)])
 def test_more_random_transactions_by_the_engine(connect: Callable[..., vk.Database], seed: int, keep: str) -> None:
-    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run(150)
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run(90)
 
 
 @pytest.mark.long

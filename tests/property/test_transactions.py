@@ -9,7 +9,8 @@ import pytest
 import viewkeeper as vk
 from tests.property.driver import Driver
 
-STEPS = {"sail": 180, "spark": 25}
+STEPS = {"sail": 110, "spark": 25}
+"""Statements of a run; the long form has thousands."""
 
 
 @pytest.mark.parametrize(("seed", "keep"), [(1, "7 days"), (2, "0 seconds")])
