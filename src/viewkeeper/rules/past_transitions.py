@@ -51,7 +51,9 @@ def transition_at(store: Store, held: Held, rule: ActiveRule, epoch: int) -> Tra
         inserted = _touched(store, held, known, watched, rows)
         transition = transition_of(watched.schema, signed(inserted, 1), None)
     else:
-        transition = transition_of(watched.schema, rows, key_for(known, rule, watched) if needs_key(rows) else None)
+        transition = transition_of(
+            watched.schema, rows, key_for(RelationsAt(held.state, epoch - 1), known, rule) if needs_key(rows) else None
+        )
     if rule.activations is None:
         return transition
     table = held.state.relations[rule.activations]

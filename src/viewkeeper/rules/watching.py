@@ -7,6 +7,7 @@ rule sees every row of the new state that the change has touched (`delta/positiv
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from viewkeeper.algebra.rows import canonical, expand, part_with_sign, signed
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.delta.positive import INSERTED, positive_differential
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered
@@ -49,21 +51,42 @@ class Relations(Protocol):
         """All of them."""
 
 
+@dataclass(frozen=True)
+class Before:
+    """The relations before a transaction."""
+
+    state: State
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id."""
+        return self.state.relations[key]
+
+    def alive(self) -> list[Relation]:
+        """All of them."""
+        return self.state.alive()
+
+
 def key_of(known: Relations, relation: Relation) -> tuple[str, ...] | None:
     """The columns by which two rows of a relation are taken for the same: its primary key, or its shortest other one.
 
     Those of a view follow from its query; the one row of an aggregate without groups needs no columns.
     """
+    return _preferred(_keys_of(known, relation))
+
+
+def _preferred(keys: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
+    return min(keys, key=lambda key: (len(key), key), default=None)
+
+
+def _keys_of(known: Relations, relation: Relation) -> list[tuple[str, ...]]:
     if isinstance(relation, Table):
         schema = relation.schema
         if schema.primary_key is not None:
-            return tuple(schema.primary_key.columns)
-        keys = [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
-    else:
-        definition = as_derived(relation).definition
-        there = {each.id: each for each in known.alive()}
-        keys = keys_of(definition.as_written, definition.names, current_keys(there.get))
-    return min(keys, key=lambda key: (len(key), key), default=None)
+            return [tuple(schema.primary_key.columns)]
+        return [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
+    definition = as_derived(relation).definition
+    there = {each.id: each for each in known.alive()}
+    return keys_of(definition.as_written, definition.names, current_keys(there.get))
 
 
 def expanded_query(known: Relations, relation: Relation) -> n.Node:
@@ -83,12 +106,19 @@ def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -
         rows = _touched(tx, watched, mark or NOTHING_YET)
         return transition_of(watched.schema, signed(rows, 1), None)
     change = change_since(tx, mark or NOTHING_YET, watched)
-    return transition_of(watched.schema, change.rows, key_for(tx, rule, watched) if needs_key(change.rows) else None)
+    before = Before(tx.state) if tx.defined else tx
+    return transition_of(watched.schema, change.rows, key_for(before, tx, rule) if needs_key(change.rows) else None)
 
 
-def key_for(known: Relations, rule: ActiveRule, watched: Relation) -> tuple[str, ...] | None:
-    """The key by which a rule pairs rows: a row that goes from one activation to another is not updated in either."""
-    key = key_of(known, watched)
+def key_for(before: Relations, after: Relations, rule: ActiveRule) -> tuple[str, ...] | None:
+    """The key by which a rule pairs rows, under the definitions before and after a change.
+
+    A row that goes from one activation to another is not updated in either.
+    """
+    keys = set(_keys_of(after, after.by_id(rule.watched)))
+    if before is not after:
+        keys &= set(_keys_of(before, before.by_id(rule.watched)))
+    key = _preferred(keys)
     if key is None:
         return None
     return tuple(dict.fromkeys([*(f"{PARAMETER}{name}" for name, _ in rule.parameters), *key]))
