@@ -31,11 +31,11 @@ _BY_THEMSELVES = (*(f"{name}/" for name in _DIRECTORIES), *_FILES, *_MORE, "view
 """Where tests start an engine, a server or a process without a fixture."""
 
 _WITH_SPARK = (*_FILES, "sql/test_type_pairs.py", "engine/test_engines.py", "views/test_second_opinion.py")
-"""Where tests ask Apache Spark in the test's own process without saying so by a parameter."""
+"""Where tests ask Apache Spark in the test's own process without saying so by their parameters."""
 
 _LONG = ("cli/test_cli_process.py", "concurrency/", "crash/", "property/", "recursion/test_programs.py")
 _LONGEST = (*_LONG, "sql/test_long_chains.py", "views/test_tpch_views.py", "views/test_tuning.py")
-"""Where single tests take long: they run before the others, so that both processes end at about the same time."""
+"""Where single tests take long: they stand together, so that none of them is the last."""
 
 
 def _engine_of(item: pytest.Item) -> str | None:
@@ -53,15 +53,19 @@ def _starts_an_engine(item: pytest.Item) -> bool:
 
 
 def _turn(item: pytest.Item) -> int:
-    """When a test runs: those on Apache Spark first, then the long ones, and those without an engine last."""
+    """Where a test stands: those on Apache Spark first, those without an engine last.
+
+    The first process begins with Apache Spark and the second in the middle, so that it soon comes to the long ones;
+    what is left for either to take over in the end is short.
+    """
     place = _place(item)
     if item.get_closest_marker("engine") is None:
         return 3
     if _engine_of(item) == "spark" or not {"spark", "spark_templates"}.isdisjoint(getattr(item, "fixturenames", ())):
         return 0
-    if _engine_of(item) is None and place.startswith(_WITH_SPARK):
+    if place.startswith(_WITH_SPARK):
         return 0
-    return 1 if place.startswith(_LONGEST) else 2
+    return 2 if place.startswith(_LONGEST) else 1
 
 
 @pytest.hookimpl(tryfirst=True)

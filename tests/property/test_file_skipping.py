@@ -209,7 +209,7 @@ def test_conditions_never_skip_a_row_that_matches(connect: Callable[..., vk.Data
                     row = {other: draw.choice(VALUES[other]) for other in VALUES} | {name: value, "n": number}
                     tx.insert("t", [row])
                     number += 1
-    for condition in conditions(draw, engine, {"sail": 150, "spark": 16}[engine]):
+    for condition in conditions(draw, engine, {"sail": 100, "spark": 16}[engine]):
         expected = Counter(row[0] for row in db.sql(f"SELECT n FROM t WHERE {condition}").rows())
         tx = db.transaction()
         form = draw.choice(["DELETE FROM t", "UPDATE t SET n = n + 1000"])

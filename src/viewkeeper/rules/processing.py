@@ -16,7 +16,9 @@ import contextlib
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.catalog.active_rules import DEFERRED, DETACHED, IMMEDIATE, ActiveRule, Waiting
@@ -136,9 +138,9 @@ class RuleProcessing:
             if not transition.triggers(rule.events):
                 continue
             self._seen[rule.id] = set_mark(tx)
-            before = _version(tx)
+            before = _gathered(tx)
             self._fire(tx, rule, transition)
-            if _version(tx) != before:
+            if _has_changed(tx, before):
                 self._point.fired.append((rule.name, _sample(transition)))
                 if sum(name == rule.name for name, _ in self._point.fired) >= MOST_FIRINGS:
                     raise _loop(self._point)
@@ -183,9 +185,20 @@ def _transition(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Tra
     return transition.without(columns, changed)
 
 
-def _version(tx: OpenTransaction) -> object:
-    """Something that differs when statements have changed the transaction."""
-    return [(key, id(held.rows), len(held.staged)) for key, held in tx.pending.items() if key not in tx.derived]
+_Gathered: TypeAlias = dict[str, tuple[pa.Table, int]]
+
+
+def _gathered(tx: OpenTransaction) -> _Gathered:
+    """What statements have changed so far: the rows on the driver and the number of staged files, by relation."""
+    return {key: (held.rows, len(held.staged)) for key, held in tx.pending.items() if key not in tx.derived}
+
+
+def _has_changed(tx: OpenTransaction, before: _Gathered) -> bool:
+    """Whether statements have changed something since; tables are never changed in place."""
+    now = _gathered(tx)
+    if now.keys() != before.keys():
+        return True
+    return any(rows is not before[key][0] or staged != before[key][1] for key, (rows, staged) in now.items())
 
 
 def _read_by(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
