@@ -181,7 +181,6 @@ def long(long_lake: Path, tmp_path: Path) -> Path:
 
 
 def test_entries_before_a_snapshot_count_too(long: Path) -> None:
-    newest = max(int(path.stem) for path in (long / "ledger").glob("*.json") if path.stem.isdigit())
     good = entry(long, 50).read_bytes()
     last = max(int(path.stem) for path in (long / "ledger").glob("[0-9]*[0-9].json"))  # compaction may have added some
     entry(long, 50).unlink()

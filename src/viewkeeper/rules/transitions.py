@@ -12,7 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.rows import consolidate, expand, filter_rows, part_with_sign, row_tuples, signed, take
+from viewkeeper.algebra.rows import (
+    consolidate,
+    expand,
+    filter_rows,
+    part_with_sign,
+    row_order,
+    row_tuples,
+    signed,
+    take,
+)
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.catalog.active_rules import DELETED, INSERTED, UPDATED
 from viewkeeper.transaction.change import Change
@@ -88,7 +97,7 @@ class Transition:
 
         return [
             (values, Transition(schema, *(part(table, found[values]) for table in TABLES)))
-            for values in sorted(found, key=_sortable)
+            for values in sorted(found, key=row_order)
         ]
 
 
@@ -100,7 +109,7 @@ def transition_of(schema: Schema, rows: pa.Table, key: Sequence[str] | None) -> 
     if key is None or not inserted.num_rows or not deleted.num_rows:
         return Transition(schema, inserted, deleted, none, none)
     after, before = _by_key(inserted, key), _by_key(deleted, key)
-    both = sorted(before.keys() & after.keys(), key=_sortable)
+    both = sorted(before.keys() & after.keys(), key=row_order)
     updated, gone = {after[values] for values in both}, {before[values] for values in both}
     return Transition(
         schema,
@@ -160,14 +169,4 @@ def signed_rows(transition: Transition) -> pa.Table:
 def in_order(table: pa.Table) -> list[int]:
     """The positions of rows in an order that depends on their values alone."""
     rows = row_tuples(table)
-    return sorted(range(len(rows)), key=lambda index: _sortable(rows[index]))
-
-
-def _sortable(row: tuple[Any, ...]) -> tuple[tuple[bool, str, Any], ...]:
-    """A key that orders rows of any values: NULLs last, values of one type by themselves."""
-
-    def one(value: Any) -> tuple[bool, str, Any]:
-        plain = isinstance(value, (bool, int, float, str))
-        return (value is None, type(value).__name__, value if plain else repr(value))
-
-    return tuple(one(value) for value in row)
+    return sorted(range(len(rows)), key=lambda index: row_order(rows[index]))

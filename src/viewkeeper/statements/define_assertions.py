@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeeper.algebra.rows import row_tuples
+from viewkeeper.algebra.rows import row_order, row_tuples
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.catalog.definition import ASSERTION, Definition
 from viewkeeper.catalog.name_errors import already_exists, wrong_kind
@@ -74,7 +74,7 @@ def _check_in_full(tx: OpenTransaction, name: Name) -> None:
         raise AssertionViolated(
             f"the assertion {relation.name} does not hold now",
             place=name.place,
-            detail=f"violated by {rows_text(relation.schema.names, row_tuples(found))}",
+            detail=f"violated by {rows_text(relation.schema.names, sorted(row_tuples(found), key=row_order))}",
             hint=f"repair these rows first, or ON VIOLATION WARN; then SELECT * FROM {relation.name} lists them",
         )
 

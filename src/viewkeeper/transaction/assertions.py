@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.rows import row_tuples
+from viewkeeper.algebra.rows import row_order, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.relations import AssertionView
 from viewkeeper.delta.compile import differentiate
@@ -71,7 +71,7 @@ def _violating(tx: OpenTransaction, assertion: Assertion) -> list[Mapping[str, A
     frame = lowered.frame if assertion.whole else lowered.frame.filter(parsed(f"{WEIGHT} > 0"))
     broken: pa.Table = engine.fetch(frame.select(*listed(*(a.label for a in query.outputs))).limit(SHOWN + 1))
     names = assertion.names or [a.name for a in query.outputs]
-    return [dict(zip(names, row, strict=True)) for row in row_tuples(broken)]
+    return [dict(zip(names, row, strict=True)) for row in sorted(row_tuples(broken), key=row_order)]
 
 
 def declared_assertions(tx: OpenTransaction) -> list[Assertion]:
