@@ -59,6 +59,7 @@ def people(first: int, count: int) -> pa.Table:
     )
 
 
+@pytest.mark.spark_long  # there, the random transactions above have keys and go the same way
 def test_a_quarter_million_rows_with_keys(connect: Callable[..., vk.Database], engine: str, tmp_path: Path) -> None:
     """Loaded from Parquet, changed by SQL, and refused where a load would break a key."""
     count = ROWS[engine]

@@ -13,7 +13,7 @@ STEPS = {"sail": 110, "spark": 25}
 """Statements of a run; the long form has thousands."""
 
 
-@pytest.mark.parametrize(("seed", "keep"), [(1, "7 days"), (2, "0 seconds")])
+@pytest.mark.parametrize(("seed", "keep"), [(1, "7 days"), pytest.param(2, "0 seconds", marks=pytest.mark.spark_long)])
 def test_random_transactions(connect: Callable[..., vk.Database], engine: str, seed: int, keep: str) -> None:
     driver = Driver(connect, seed, keep=keep)
     driver.run(STEPS[engine])
