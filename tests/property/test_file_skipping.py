@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import viewkeeper as vk
+from tests.marks import long
 from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
@@ -195,8 +196,11 @@ def conditions(draw: random.Random, engine: str, count: int) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("count", [100, *long(150)])
 @pytest.mark.parametrize("seed", [1])
-def test_conditions_never_skip_a_row_that_matches(connect: Callable[..., vk.Database], engine: str, seed: int) -> None:
+def test_conditions_never_skip_a_row_that_matches(
+    connect: Callable[..., vk.Database], engine: str, seed: int, count: int
+) -> None:
     """DELETE and UPDATE with WHERE, over many small files, change the rows that SELECT with that WHERE gives."""
     draw = random.Random(seed)
     db = connect(durability="process", tuning=vk.Tuning(merged_files=1000))
@@ -209,7 +213,7 @@ def test_conditions_never_skip_a_row_that_matches(connect: Callable[..., vk.Data
                     row = {other: draw.choice(VALUES[other]) for other in VALUES} | {name: value, "n": number}
                     tx.insert("t", [row])
                     number += 1
-    for condition in conditions(draw, engine, {"sail": 100, "spark": 16}[engine]):
+    for condition in conditions(draw, engine, {"sail": count, "spark": 16}[engine]):
         expected = Counter(row[0] for row in db.sql(f"SELECT n FROM t WHERE {condition}").rows())
         tx = db.transaction()
         form = draw.choice(["DELETE FROM t", "UPDATE t SET n = n + 1000"])
