@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.active_rules import PYTHON, ActiveRule
@@ -15,24 +17,45 @@ PARAMETER = ":"
 """What the columns of parameters begin with in the relation that a rule with parameters watches."""
 
 
-def by_activation(rule: ActiveRule, transition: Transition) -> list[tuple[dict[str, str], Transition]]:
-    """The transitions of each activation, with the values of its parameters; the whole one, if there are none."""
-    seen = transition.only(rule.events)
-    if not rule.parameters:
-        return [({}, seen)]
-    kinds = {name: parse_type(kind) for name, kind in rule.parameters}
-    columns = [f"{PARAMETER}{name}" for name in kinds]
-    return [(parameter_values(kinds, values), part) for values, part in seen.by_columns(columns)]
+def parameter_columns(rule: ActiveRule) -> list[str]:
+    """The columns in which what a rule watches has the values of the rule's parameters."""
+    return [f"{PARAMETER}{name}" for name, _ in rule.parameters]
+
+
+def bindings(rule: ActiveRule, values: tuple[Any, ...]) -> dict[str, str]:
+    """SQL for the parameters of a rule in one activation."""
+    return parameter_values({name: parse_type(kind) for name, kind in rule.parameters}, values)
 
 
 def action_parts(rule: ActiveRule, transition: Transition) -> Iterator[tuple[dict[str, str], Transition]]:
     """The transitions for which an action is run apart: of each activation, of each row; with the values they bind."""
-    for values, part in by_activation(rule, transition):
+    parts: list[tuple[dict[str, str], Transition]] = [({}, transition.only(rule.events))]
+    if rule.parameters:
+        split = transition.only(rule.events).by_columns(parameter_columns(rule))
+        parts = [(bindings(rule, values), part) for values, part in split]
+    for values, part in parts:
         if not rule.each_row:
             yield values, part
             continue
         for row in part.each_row():
             yield {**values, **row_values(row)}, row
+
+
+@contextlib.contextmanager
+def _seeing(tx: OpenTransaction, transition: Transition) -> Iterator[None]:
+    """Statements in the block see the transition tables."""
+    engine, schema = tx.store.engine, transition.schema
+    tx.given = {name: engine.arrow(table, schema, "") for name, table in transition.tables().items()}
+    try:
+        yield
+    finally:
+        tx.given = {}
+
+
+def holds(tx: OpenTransaction, actions: Actions, rule: ActiveRule, values: dict[str, str], seen: Transition) -> bool:
+    """Whether the condition of a rule holds."""
+    with _seeing(tx, seen):
+        return rule.condition is None or actions.holds(tx, bound(rule.condition, values))
 
 
 def act(
@@ -45,16 +68,11 @@ def act(
     dry: bool = False,
 ) -> int:
     """Runs the action once, if the condition holds; for how many rows. `dry`: no function of the user's is called."""
-    engine = tx.store.engine
-    schema = change.schema
-    tx.given = {name: engine.arrow(table, schema, "") for name, table in change.transition.tables().items()}
-    try:
+    with _seeing(tx, change.transition):
         if rule.condition is not None and not actions.holds(tx, bound(rule.condition, values)):
             return 0
         if rule.action.kind != PYTHON:
             actions.statements(tx, bound(rule.action.text, values))
         elif not dry:
             actions.call(tx, rule, change)
-    finally:
-        tx.given = {}
     return change.transition.rows

@@ -17,7 +17,7 @@ from viewkeeper.catalog.state import State
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.past_changes import virtual_change
 from viewkeeper.maintain.situation import Pending
-from viewkeeper.rules.acting import PARAMETER
+from viewkeeper.rules.acting import parameter_columns
 from viewkeeper.rules.transitions import Transition, transition_of
 from viewkeeper.rules.watching import TouchedReader, expanded_query, key_of, needs_key, touched_rows
 from viewkeeper.store.store import Store
@@ -57,8 +57,7 @@ def transition_at(store: Store, held: Held, rule: ActiveRule, epoch: int) -> Tra
         return transition
     table = held.state.relations[rule.activations]
     changed = change_at(store, held, table, epoch).rows
-    columns = [f"{PARAMETER}{name}" for name, _ in rule.parameters]
-    return transition.without(columns, set(row_tuples(changed.select(table.schema.names))))
+    return transition.without(parameter_columns(rule), set(row_tuples(changed.select(table.schema.names))))
 
 
 def _change(store: Store, held: Held, key: str, epoch: int) -> pa.Table:

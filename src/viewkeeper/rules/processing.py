@@ -21,7 +21,7 @@ from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.catalog.active_rules import DEFERRED, DETACHED, IMMEDIATE, ActiveRule, Waiting
 from viewkeeper.errors import RuleLoop, ViewkeeperError
 from viewkeeper.maintain.propagation import propagate
-from viewkeeper.rules.acting import PARAMETER, act, action_parts
+from viewkeeper.rules.acting import act, action_parts, parameter_columns
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.transitions import RuleChange, Transition
 from viewkeeper.rules.watching import read_below, transition_since, watched_views
@@ -167,9 +167,8 @@ def _transition(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Tra
     if pending is None or pending.is_empty:
         return transition
     table = tx.by_id(rule.activations)
-    columns = [f"{PARAMETER}{name}" for name, _ in rule.parameters]
     changed = set(row_tuples(pending.rows.select(table.schema.names)))
-    return transition.without(columns, changed)
+    return transition.without(parameter_columns(rule), changed)
 
 
 def _version(tx: OpenTransaction) -> object:
