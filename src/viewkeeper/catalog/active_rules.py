@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 INSERTED, DELETED, UPDATED = "inserted", "deleted", "updated"
@@ -26,7 +26,7 @@ class Action:
 
     kind: str
     text: str
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     timeout: float = 10.0
     private: bool = False
 

@@ -74,3 +74,10 @@ def _held_by(storage: Storage, path: str) -> str:
     except ValueError:
         return ""
     return str(body["holder"]) if body.get("until", 0.0) > now() else ""
+
+
+def sweep_turns(storage: Storage) -> None:
+    """Removes the turns that killed processes have left behind."""
+    for listed in storage.list("turns"):
+        with turn(storage, listed.path.rsplit("/", 1)[-1].removesuffix(".json"), "vacuum"):
+            pass  # one that is free is taken and given back, which removes it

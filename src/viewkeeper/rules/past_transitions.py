@@ -18,7 +18,7 @@ from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.past_changes import virtual_change
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.rules.transitions import Transition, transition_of
-from viewkeeper.rules.watching import PARAMETER, TouchedReader, expanded_query, key_for, needs_key, touched_rows
+from viewkeeper.rules.watching import TouchedReader, expanded_query, key_for, needs_key, touched_rows
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import change_at
 
@@ -58,8 +58,7 @@ def transition_at(store: Store, held: Held, rule: ActiveRule, epoch: int) -> Tra
         return transition
     table = held.state.relations[rule.activations]
     changed = change_at(store, held, table, epoch).rows
-    columns = [f"{PARAMETER}{name}" for name, _ in rule.parameters]
-    return transition.without(columns, set(row_tuples(changed.select(table.schema.names))))
+    return transition.without(parameter_columns(rule), set(row_tuples(changed.select(table.schema.names))))
 
 
 def _change(store: Store, held: Held, key: str, epoch: int) -> pa.Table:

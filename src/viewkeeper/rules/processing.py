@@ -27,7 +27,7 @@ from viewkeeper.maintain.propagation import propagate
 from viewkeeper.rules.acting import act, action_parts
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.transitions import RuleChange, Transition
-from viewkeeper.rules.watching import PARAMETER, read_below, transition_since, watched_views
+from viewkeeper.rules.watching import parameter_columns, read_below, transition_since, watched_views
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
@@ -180,9 +180,8 @@ def _transition(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Tra
     if pending is None or pending.is_empty:
         return transition
     table = tx.by_id(rule.activations)
-    columns = [f"{PARAMETER}{name}" for name, _ in rule.parameters]
     changed = set(row_tuples(pending.rows.select(table.schema.names)))
-    return transition.without(columns, changed)
+    return transition.without(parameter_columns(rule), changed)
 
 
 _Gathered: TypeAlias = dict[str, tuple[pa.Table, int]]

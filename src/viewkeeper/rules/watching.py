@@ -41,6 +41,11 @@ PARAMETER = ":"
 """What the columns of parameters begin with in the relation that a rule with parameters watches."""
 
 
+def parameter_columns(rule: ActiveRule) -> list[str]:
+    """The columns of a rule's parameters in the relation that it watches."""
+    return [f"{PARAMETER}{name}" for name, _ in rule.parameters]
+
+
 class Relations(Protocol):
     """The relations that a transaction sees, or those that there were at an epoch."""
 
@@ -121,7 +126,7 @@ def key_for(before: Relations, after: Relations, rule: ActiveRule) -> tuple[str,
     key = _preferred(keys)
     if key is None:
         return None
-    return tuple(dict.fromkeys([*(f"{PARAMETER}{name}" for name, _ in rule.parameters), *key]))
+    return tuple(dict.fromkeys([*parameter_columns(rule), *key]))
 
 
 def needs_key(rows: pa.Table) -> bool:

@@ -77,6 +77,8 @@ class OpenTransaction:
         self.fired: list[dict[str, Any]] = []  # the rules that were fired, as the entry records them
         self.waiting: list[dict[str, Any]] = []  # changes of the firings that wait to be run
         self.firing: Waiting | None = None  # the firing of a detached rule that it carries out
+        self.before_firing: int | None = None  # the epoch before that firing, while its action is run
+        self.remarks: list[str] = []  # what the statement that is run says of what it defines
         self.warnings: list[str] = []  # what the user is told though it commits: violated assertions
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
@@ -102,8 +104,8 @@ class OpenTransaction:
 
     @property
     def old_epoch(self) -> int:
-        """The epoch that AS OF OLD reads: the one it began from, or the one before that which a detached rule saw."""
-        return self.state.epoch if self.firing is None else self.firing.epoch - 1
+        """The epoch that AS OF OLD reads: the one it began from; for a detached rule, an earlier one."""
+        return self.state.epoch if self.before_firing is None else self.before_firing
 
     # definitions ---------------------------------------------------------------------------------
 
