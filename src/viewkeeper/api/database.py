@@ -22,6 +22,7 @@ from viewkeeper.api.table import Table
 from viewkeeper.api.transaction import Transaction
 from viewkeeper.api.view import View
 from viewkeeper.catalog import relations as rel
+from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.settings import Limits, Settings
@@ -41,13 +42,14 @@ from viewkeeper.errors import (
 )
 from viewkeeper.log import listing
 from viewkeeper.log.open_log import LOCK, create_database, find_state
+from viewkeeper.log.rule_listing import rule_firings
 from viewkeeper.log.storage import Storage, open_storage
 from viewkeeper.log.vacuuming import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.query.known_relations import known_relations
 from viewkeeper.query.result import Result
 from viewkeeper.query.verification import Certificate
 from viewkeeper.sql.tokens import Statement
-from viewkeeper.statements.asking import explain_view_named, found_relation, verify_views
+from viewkeeper.statements.asking import explain_view_named, found_relation, missing_functions, verify_views
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_rules import create_rule
 from viewkeeper.statements.dispatch import run
@@ -430,6 +432,12 @@ class Database:
         store = self._store
         return listing.history(store.ledger, store.refresh(), limit)
 
+    def rule_firings(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The firings of rules, of the newest epoch first: epoch, rule, rows, milliseconds and outcome."""
+        store = self._store
+        state = store.refresh()
+        return rule_firings(store.ledger, state, limit, missing_functions(_Session(self), state))
+
     # housekeeping --------------------------------------------------------------------------------------
 
     def compact(self, name: str | None = None) -> list[Compacted]:
@@ -490,6 +498,10 @@ class _Session:
         if current is not None:
             current.check()
         return Result()
+
+    def has_function(self, rule: ActiveRule) -> bool:
+        """Whether the Python function of a rule was registered with the database object."""
+        return self._db._actions.has(rule)
 
     def control(self, word: str, place: Place) -> Result:
         """Begins, commits or rolls back the transaction of this thread."""

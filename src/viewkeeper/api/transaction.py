@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from viewkeeper.catalog.active_rules import IMMEDIATE
+from viewkeeper.catalog.active_rules import IMMEDIATE, ActiveRule
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.errors import Place, SqlError, TypeMismatch
 from viewkeeper.maintain.redefining import definition_effects
@@ -220,6 +220,10 @@ class _Session:
         """Runs deferred rules and assertions."""
         self._transaction.check()
         return Result()
+
+    def has_function(self, rule: ActiveRule) -> bool:
+        """Whether the Python function of a rule was registered with the database object."""
+        return self._transaction._db._actions.has(rule)
 
     def control(self, word: str, place: Place) -> Result:
         """Refuses BEGIN, COMMIT and ROLLBACK."""

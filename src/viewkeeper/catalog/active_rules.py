@@ -39,7 +39,8 @@ class ActiveRule:
     `watched` is the id of the relation whose change is derived for it: `relation` itself, or the virtual view of its
     different rows where it may have duplicates. `order` counts rules in the order of their creation. `activations` is
     the id of the table that has one row for each activation of a rule with `parameters` (names and types). `uses` are
-    the ids of the relations that its condition and its action name. `text` is the statement that made it.
+    the ids of the relations that its condition and its action name. `text` is the statement that made it; `query` is
+    the query in brackets after ON, as it was written.
     """
 
     id: str
@@ -59,6 +60,7 @@ class ActiveRule:
     uses: tuple[str, ...] = ()
     enabled: bool = True
     text: str = ""
+    query: str = ""
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -98,7 +100,8 @@ class ActiveRule:
 class Waiting:
     """A firing of a detached rule: the rule's id and the epoch whose change it reacts to.
 
-    `attempts` counts those that failed; it is tried again from `due` on; `parked` says why it is not tried any more.
+    `attempts` counts those that failed, the last one for `problem`; it is tried again from `due` on; `parked` says why
+    it is not tried any more.
     """
 
     rule: str
@@ -107,6 +110,7 @@ class Waiting:
     attempts: int = 0
     due: float = 0.0
     parked: str = ""
+    problem: str = ""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -117,6 +121,10 @@ class Waiting:
         """For the ledger."""
         return asdict(self)
 
+    def ended(self, name: str, outcome: str, rows: int = 0, ms: float = 0.0) -> dict[str, Any]:
+        """For the ledger: the firing of the rule of a name is over, with an outcome for so many rows."""
+        return {"ended": list(self.key), "name": name, "rows": rows, "ms": ms, "outcome": outcome}
+
 
 def rules_after(rules: Mapping[str, ActiveRule], changes: Mapping[str, Any]) -> Mapping[str, ActiveRule]:
     """Rules after some were made or changed, and others (None) dropped; keys are their ids."""
@@ -125,7 +133,7 @@ def rules_after(rules: Mapping[str, ActiveRule], changes: Mapping[str, Any]) -> 
 
 
 def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any]]) -> tuple[Waiting, ...]:
-    """Firings that wait after some changes: {"ended": [rule, epoch]}, or a firing that is new or has another state."""
+    """Firings that wait after some changes: {"ended": [rule, epoch], ...}, or a firing, new or with another state."""
     there = {firing.key: firing for firing in waiting}
     for change in changes:
         if "ended" in change:

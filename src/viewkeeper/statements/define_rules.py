@@ -142,6 +142,7 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
         tuple((str(name), kind.ddl) for name, kind in statement.parameters),
         None if activations is None else activations.id,
         text=statement.text,
+        query="" if isinstance(source, Name) else str(source),
     )
     if UPDATED in statement.events and key_of(tx, relation) is None:
         raise SqlError(
@@ -373,5 +374,5 @@ def retry(tx: OpenTransaction, statement: sql.RetryRule) -> int:
             f"{rule.name} has no parked firing of epoch {statement.epoch}", place=statement.name.place, hint=hint
         )
     for firing in chosen:
-        tx.waiting.append(replace(firing, attempts=0, due=0.0, parked="").to_json())
+        tx.waiting.append(replace(firing, attempts=0, due=0.0, parked="", problem="").to_json())
     return len(chosen)

@@ -452,7 +452,8 @@ def drop_named(tx: OpenTransaction, relation: Relation, place: Place | None) -> 
 def drop_active_rule(tx: OpenTransaction, rule: ActiveRule) -> None:
     """Drops a rule, the hidden relations that it has for itself, and its firings that wait."""
     tx.rules[rule.id] = None
-    tx.waiting += [{"ended": list(firing.key)} for firing in tx.state.waiting if firing.rule == rule.id]
+    mine = [firing for firing in tx.state.waiting if firing.rule == rule.id]
+    tx.waiting += [firing.ended(rule.name, "dropped with its rule", firing.rows) for firing in mine]
     _drop_all(tx, [relation for relation in map(tx.by_id, rule.own) if relation.is_hidden])
 
 
