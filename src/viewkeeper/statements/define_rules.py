@@ -92,7 +92,12 @@ def create_rule(tx: OpenTransaction, statement: sql.CreateRule, actions: Actions
             drop_active_rule(tx, there)
         rule = _made(tx, statement)
         tx.rules[rule.id] = rule
-        _check_texts(tx, statement, rule)
+        try:
+            _check_texts(tx, statement, rule)
+        except ViewkeeperError as problem:
+            if problem.place is not None and isinstance(statement.action, SourceText):
+                problem.place = replace(problem.place, text=statement.action.whole)
+            raise
         try_definitions(tx, lambda _: statement.name.place)
         _check_action(tx, statement, rule, actions)
 
