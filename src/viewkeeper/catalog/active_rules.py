@@ -133,6 +133,16 @@ def rules_after(rules: Mapping[str, ActiveRule], changes: Mapping[str, Any]) -> 
     return kept | {key: ActiveRule.from_json(body) for key, body in changes.items() if body is not None}
 
 
+def rule_changes(rules: Mapping[str, ActiveRule], changes: Mapping[str, ActiveRule | None]) -> list[str]:
+    """What changes do to rules, as the history lists it: 'created the rule r'. Keys are their ids."""
+    made = [rule.name for key, rule in changes.items() if rule is not None and key not in rules]
+    dropped = [rules[key].name for key, rule in changes.items() if rule is None and key in rules]
+    found = [f"{'replaced' if name in dropped else 'created'} the rule {name}" for name in made]
+    found += [f"dropped the rule {name}" for name in dropped if name not in made]
+    altered = [rule for key, rule in changes.items() if rule is not None and key in rules]
+    return found + [f"{'enabled' if rule.enabled else 'disabled'} the rule {rule.name}" for rule in altered]
+
+
 def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any]], at: float) -> tuple[Waiting, ...]:
     """Firings that wait after some changes: {"ended": [rule, epoch], ...}, or a firing, new or with another state.
 

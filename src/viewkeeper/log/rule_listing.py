@@ -56,6 +56,20 @@ def show_assertions(rows: list[dict[str, Any]]) -> pa.Table:
     return _table(rows, dict.fromkeys(("name", "on_violation", "definition"), pa.string()))
 
 
+# what entries say of rules -----------------------------------------------------------------------
+
+
+def rule_texts(entry: Mapping[str, Any], activations: Mapping[str | None, str]) -> list[str]:
+    """What an entry did to rules, and which fired in it, for the history; `activations` has rules' names by table."""
+    found = list(entry.get("rule_changes", ()))
+    changed = [activations[key] for key in entry.get("files", ()) if key in activations]
+    found += [f"changed the activations of the rule {name}" for name in changed]
+    fired: dict[str, int] = {}
+    for body in entry.get("fired", ()):
+        fired[body["name"]] = fired.get(body["name"], 0) + body["rows"]
+    return found + [f"rule {name} fired for {rows:,} {'row' if rows == 1 else 'rows'}" for name, rows in fired.items()]
+
+
 # firings ------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.past_changes import virtual_change
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.rules.transitions import Transition, transition_of
-from viewkeeper.rules.watching import TouchedReader, expanded_query, key_for, needs_key, touched_rows
+from viewkeeper.rules.watching import TouchedReader, expanded_query, key_for, needs_key, parameter_columns, touched_rows
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import change_at
 

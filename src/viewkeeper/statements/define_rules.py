@@ -94,7 +94,12 @@ def create_rule(tx: OpenTransaction, statement: sql.CreateRule, actions: Actions
         tx.rules[rule.id] = rule
         if isinstance(statement.action, sql.Webhook) and statement.action.secret is None:
             tx.remarks.append(f"the secret that signs the documents is {rule.action.secret}: it is not shown again")
-        _check_texts(tx, statement, rule)
+        try:
+            _check_texts(tx, statement, rule)
+        except ViewkeeperError as problem:
+            if problem.place is not None and isinstance(statement.action, SourceText):
+                problem.place = replace(problem.place, text=statement.action.whole)
+            raise
         try_definitions(tx, lambda _: statement.name.place)
         _check_action(tx, statement, rule, actions)
 
