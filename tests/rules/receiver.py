@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -56,8 +58,8 @@ class Receiver:
 
 
 @contextlib.contextmanager
-def receiver() -> Iterator[Receiver]:
-    """A server on this machine."""
+def receiver(certificate: Path | None = None) -> Iterator[Receiver]:
+    """A server on this machine; one of HTTPS, if it has a certificate."""
     seen = Receiver()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -76,6 +78,11 @@ def receiver() -> Iterator[Receiver]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a caller who refuses the certificate
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     seen.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import hmac
 import json
@@ -12,6 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import viewkeeper as vk
 from tests.rules.receiver import Receiver, receiver
@@ -317,6 +321,53 @@ def test_a_server_that_is_not_there_is_a_failure_with_its_reason(connect: Connec
     ended(db)
     ((_, outcome),) = outcomes(db)
     assert outcome.startswith("parked: 127.0.0.1 cannot be reached: ")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of hook.example that signs itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hook.example")])
+    today = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(today - dt.timedelta(days=1))
+        .not_valid_after(today + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hook.example")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "certificate.pem"
+    form = serialization.PrivateFormat.PKCS8
+    pem = serialization.Encoding.PEM
+    file.write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()) + made.public_bytes(pem))
+    return file
+
+
+def test_a_certificate_must_be_trusted_and_of_the_name(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = socket.getaddrinfo
+
+    def answer(host: str, *rest: object, **more: object) -> object:
+        return plain("127.0.0.1", *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+
+    def sent(host: str) -> None:
+        webhooks.send(Action(WEBHOOK, f"https://{host}:{hook.port}/", "s", private=True), "key", b"{}")
+
+    with receiver(certificate) as hook:
+        with pytest.raises(webhooks.WebhookFailed, match=r"hook\.example cannot be reached: .*self.signed certificate"):
+            sent("hook.example")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with pytest.raises(webhooks.WebhookFailed, match=r"not valid for 'other\.example'"):
+            sent("other.example")
+        assert hook.received == []
+        sent("hook.example")
+        assert [each.key for each in hook.received] == ["key"]
 
 
 def test_the_ledger_alone_has_the_secret(db: vk.Database, hook: Receiver) -> None:

@@ -1,9 +1,9 @@
 """Detached rules: their firings, which commits have recorded in the ledger, are run after them, by threads.
 
 Nothing runs while nothing waits. A firing is noticed when this process opens the database, commits, or reads a newer
-state; then a thread looks for firings that are due until all have ended or are parked. Each rule has a thread of its
-own meanwhile, so that a slow or failing action holds neither other rules nor commits. The firings of one rule are run
-one after the other in the order of their epochs, by one process at a time (`log/turns.py`).
+state; then a thread looks for firings that are due until none is left that this process could run. Each rule has a
+thread of its own meanwhile, so that a slow or failing action holds neither other rules nor commits. The firings of one
+rule are run one after the other in the order of their epochs, by one process at a time (`log/turns.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from viewkeeper.rules.due import after_failure, next_firings
 from viewkeeper.store.store import Store
 
 LOOK_SECONDS = 1.0
-"""Seconds after which firings are looked at again that another process runs, or that cannot be run here yet."""
+"""Seconds after which firings are looked at again that another process runs."""
 
 CLOSE_SECONDS = 10.0
 """Seconds in which a handle that is closed still begins to run firings that are due; others run the rest."""
@@ -51,8 +51,8 @@ class DetachedRules:
         self._closing = False
 
     def wake(self) -> None:
-        """Looks for firings that are due, if any wait; called whenever some may have been added."""
-        if not self._store.state.waiting or self._store.lease.refused:
+        """Looks for firings that are due, if this process can run any; called whenever some may have been added."""
+        if self._store.lease.refused or not next_firings(self._store.state, self._able):
             return
         with self._changed:
             self._woken = True
@@ -98,7 +98,7 @@ class DetachedRules:
         return [firing for firing in self._next() if firing.due <= at and self._later.get(firing.rule, 0.0) <= at]
 
     def _look(self) -> None:
-        """The thread that looks for firings; ends when none is left that will be due."""
+        """The thread that looks for firings; ends when none is left that this process could run."""
         while not self._closing:
             known = self._refreshed()
             with self._changed:
@@ -106,7 +106,7 @@ class DetachedRules:
                 for firing in self._due()[: self._store.tuning.action_threads - len(self._busy)]:
                     self._start(firing.rule, self._run_rule)
                 self._changed.notify_all()
-                if known and not self._busy and all(firing.parked for firing in self._store.state.waiting):
+                if known and not self._busy and not self._next():
                     self._looking = None
                     return
                 if not self._woken and not self._closing:
@@ -141,12 +141,16 @@ class DetachedRules:
         """Runs the firings of a rule that are due, one after the other; a thread of its own."""
         try:
             while not self._closing and self._run_next(rule):
-                pass
+                self._look_again()  # the action may have fired other rules
         finally:
             with self._changed:
                 del self._busy[rule]
-                self._woken = True
-                self._changed.notify_all()
+                self._look_again()
+
+    def _look_again(self) -> None:
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def _run_next(self, rule: str) -> bool:
         """Runs the next firing of a rule, if it is due and it is this process's turn; whether it came to its end."""

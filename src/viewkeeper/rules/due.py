@@ -18,6 +18,8 @@ def next_firings(state: State, able: Callable[[ActiveRule], bool]) -> list[Waiti
 
     The firings of a rule are run in the order of their epochs, so one that failed holds the later ones of its rule.
     """
+    if not state.waiting:
+        return []
     found: dict[str, Waiting] = {}
     for firing in sorted(state.waiting, key=lambda firing: firing.epoch):
         rule = state.rules[firing.rule]
