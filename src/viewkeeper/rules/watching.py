@@ -55,13 +55,21 @@ def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
 
 
 def _expanded(tx: OpenTransaction, relation: Relation) -> n.Node:
-    """The query of a view with materialized views replaced by their queries, down to tables."""
+    """The query of a view with materialized views replaced by their queries, down to what changes by itself."""
 
     def view(key: str) -> Derived | None:
         below = tx.by_id(key)
-        return below if isinstance(below, Derived) else None
+        return below if isinstance(below, Derived) and not _changes_by_itself(tx, below) else None
 
     return expanded(as_derived(relation).definition.as_written, view)
+
+
+def _changes_by_itself(tx: OpenTransaction, relation: Relation) -> bool:
+    """Whether the changes of a relation do not come with those of others: a table, a demand or a suspended view."""
+    if isinstance(relation, Table):
+        return True
+    now, began = as_derived(relation).definition, tx.state.relations.get(relation.id)
+    return now.is_demand or bool(now.suspended) or (isinstance(began, Derived) and bool(began.definition.suspended))
 
 
 def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Transition:
@@ -92,7 +100,7 @@ def _needs_key(rows: pa.Table) -> bool:
 def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
     """The distinct rows of a relation's new state that the changes since a mark have touched."""
     schema = relation.schema
-    if isinstance(relation, Table):
+    if _changes_by_itself(tx, relation):
         return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
     node = _expanded(tx, relation)
     since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
@@ -171,7 +179,9 @@ def read_below(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
     found: set[str] = set()
     for rule in rules:
         relation = tx.by_id(rule.watched)
-        if isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
+        if rule.nervous and _changes_by_itself(tx, relation):
+            found.add(relation.id)
+        elif isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
             node = _expanded(tx, relation) if rule.nervous else relation.definition.as_written
             found |= {scan.relation for scan in n.scans(node)}
         else:
