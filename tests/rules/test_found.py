@@ -124,3 +124,40 @@ def test_an_aggregate_of_all_rows_is_updated(made: vk.Database) -> None:
     made.sql(f"CREATE RULE r ON counted WHEN UPDATED DO {reports('r', 'n')}")
     made.sql("INSERT INTO bag VALUES (1), (2)")
     assert seen(made) == [("<", 0), (">", 2)]
+
+
+def test_nervous_rules_on_a_demand_view_see_its_refresh(made: vk.Database) -> None:
+    """They saw the changes of its tables, before the view had them."""
+    made.sql("CREATE MATERIALIZED VIEW big WITH (on = 'demand') AS SELECT id FROM item WHERE v > 5")
+    made.sql("CREATE VIEW above AS SELECT id FROM big")
+    made.sql(f"CREATE RULE r NERVOUS ON big DO {reports('r', 'id')}")
+    made.sql(f"CREATE RULE s NERVOUS ON above DO {reports('s', 'id')}")
+    made.sql("INSERT INTO item VALUES (1, 6)")
+    assert seen(made) == []
+    made.sql("REFRESH MATERIALIZED VIEW big")
+    assert seen(made) == [("+", 1), ("+", 1)]
+
+
+def test_nervous_rules_on_a_suspended_view_see_its_return(made: vk.Database) -> None:
+    made.sql("CREATE MATERIALIZED VIEW big AS SELECT id FROM item WHERE v > 5")
+    made.sql(f"CREATE RULE r NERVOUS ON big DO {reports('r', 'id')}")
+    made.sql("ALTER MATERIALIZED VIEW big SUSPEND; INSERT INTO item VALUES (1, 6)")
+    assert seen(made) == []
+    made.sql("REFRESH MATERIALIZED VIEW big")
+    assert seen(made) == [("+", 1)]
+
+
+def test_immediate_rules_see_the_change_of_a_datalog_rule(made: vk.Database) -> None:
+    """They saw it at the commit alone."""
+    made.datalog(".decl bag(a:number)\n.input bag\n.decl small(a:number)\n.output small\nsmall(a) :- bag(a), a < 3.")
+    made.sql(f"INSERT INTO bag VALUES (1), (5); CREATE RULE r IMMEDIATE ON small DO {reports('r')}")
+    with made.transaction() as tx:
+        tx.datalog("+ small(a) :- bag(a), a > 4.")
+        assert seen(tx) == [("+", 5)]
+
+
+def test_an_activation_without_a_value_names_the_parameter(made: vk.Database) -> None:
+    """The error named the hidden table of activations."""
+    made.sql(f"CREATE RULE r (p BIGINT) ON (SELECT id FROM item WHERE v > :p) DO {reports('r', 'id')}")
+    with pytest.raises(vk.errors.ConstraintViolation, match="the parameter p of r cannot be NULL"):
+        made.sql("ACTIVATE RULE r (NULL)")

@@ -369,6 +369,13 @@ def _values(tx: OpenTransaction, statement: sql.Activate, table: Table) -> pa.Ta
             hint=f"the parameters are {names}",
         )
     row = cast_table(given.rename_columns(table.schema.names), table.schema, statement.name, tx.zone)
+    missing = next((name for name in row.column_names if row[name].null_count), None)
+    if missing is not None:
+        raise ConstraintViolation(
+            f"the parameter {missing} of {statement.name} cannot be NULL",
+            place=statement.name.place,
+            hint="give it a value",
+        )
     return canonical(row, table.schema)
 
 
