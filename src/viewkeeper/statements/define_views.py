@@ -15,7 +15,7 @@ from viewkeeper.algebra.types import spelled
 from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.definition import AUXILIARY, Definition
 from viewkeeper.catalog.graph import depending, reading
-from viewkeeper.catalog.name_errors import already_exists, wrong_kind
+from viewkeeper.catalog.name_errors import already_exists, refuse_reserved, wrong_kind
 from viewkeeper.catalog.relations import (
     AssertionView,
     Auxiliary,
@@ -59,6 +59,7 @@ UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
 
 def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
     """CREATE [OR REPLACE] [MATERIALIZED] VIEW."""
+    refuse_reserved(statement.name)
     there = tx.find(statement.name)
     kind = MaterializedView if statement.materialized else VirtualView
     if there is not None:
@@ -394,7 +395,7 @@ def drop_view(tx: OpenTransaction, statement: sql.DropView) -> None:
 
 
 def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable) -> None:
-    """DROP TABLE of a table that views read."""
+    """DROP TABLE, with what views and rules say to it."""
     place = statement.name.place
     _drop(tx, tx.table(statement.name, place), place, cascade=statement.cascade)
 
