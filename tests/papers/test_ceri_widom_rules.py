@@ -80,6 +80,7 @@ def test_a_transition_is_the_net_effect_of_its_operations(db: vk.Database, firin
         assert firings.taken() == ([] if wanted is None else [("watch", wanted)]), statements
 
 
+@pytest.mark.spark_long
 def test_a_rule_is_triggered_by_its_operations_alone(db: vk.Database, firings: Firings) -> None:
     """Each rule names one operation, or several of which one is enough; it sees the tables of those that it names."""
     for name in ("inserted", "deleted", "updated", "inserted or deleted"):
@@ -99,6 +100,7 @@ def test_a_rule_is_triggered_by_its_operations_alone(db: vk.Database, firings: F
     ]
 
 
+@pytest.mark.spark_long
 def test_the_four_transition_tables_in_sql(db: vk.Database, firings: Firings) -> None:
     db.sql("CREATE TABLE log (what STRING, k INT, a INT)")
     tables = ("inserted", "deleted", "old", "new")
@@ -119,6 +121,7 @@ def test_the_four_transition_tables_in_sql(db: vk.Database, firings: Firings) ->
 # precedence -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.spark_long
 def test_the_highest_triggered_rule_comes_first(db: vk.Database, firings: Firings) -> None:
     """Lower numbers precede; rules of the same number come in the order of their creation."""
     firings.rule("late", "t", priority=5)
@@ -129,6 +132,7 @@ def test_the_highest_triggered_rule_comes_first(db: vk.Database, firings: Firing
     assert [name for name, _ in firings.taken()] == ["first", "second", "third", "late"]
 
 
+@pytest.mark.spark_long
 def test_after_an_action_the_highest_rule_is_chosen_again(db: vk.Database, firings: Firings) -> None:
     """What `low` does triggers `high`, which then comes before `lowest`."""
     db.sql("CREATE TABLE u (k INT PRIMARY KEY)")
@@ -153,6 +157,7 @@ def test_other_rules_see_an_action_as_part_of_the_initial_transition(db: vk.Data
     ]
 
 
+@pytest.mark.spark_long
 def test_a_rule_is_not_triggered_any_more_if_an_action_undoes_what_triggered_it(
     db: vk.Database, firings: Firings
 ) -> None:
@@ -163,6 +168,7 @@ def test_a_rule_is_not_triggered_any_more_if_an_action_undoes_what_triggered_it(
     assert firings.taken() == [("first", {"inserted": [(3, 30)]})]
 
 
+@pytest.mark.spark_long
 def test_a_rule_that_has_run_sees_its_own_action_alone(db: vk.Database, firings: Firings) -> None:
     """It has processed the initial transition: what triggers it again is what its action did, as often as it does."""
     firings.rule("count", "t", "updated", action=lambda tx: tx.sql("UPDATE t SET a = a + 1 WHERE k = 1 AND a < 14"))
@@ -174,6 +180,7 @@ def test_a_rule_that_has_run_sees_its_own_action_alone(db: vk.Database, firings:
     ]
 
 
+@pytest.mark.spark_long
 def test_a_rule_that_has_run_sees_later_actions_of_others_since_then(db: vk.Database, firings: Firings) -> None:
     """The composite since it last ran: its own action, and what another did after it, without the initial part."""
     firings.rule("first", "t", "inserted", priority=1, action=lambda tx: tx.sql("DELETE FROM t WHERE k = 1"))
@@ -218,6 +225,7 @@ def test_rules_on_views_see_composite_transitions_too(db: vk.Database, firings: 
 # old T ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spark_long
 def test_old_t_is_derived_from_the_transition_tables(db: vk.Database, firings: Firings) -> None:
     """old T = (T minus inserted T minus new updated T) union deleted T union old updated T."""
     db.sql("CREATE TABLE before (k INT, a INT); CREATE TABLE derived (k INT, a INT)")
@@ -265,6 +273,7 @@ def test_assertion_points_inside_a_transaction(db: vk.Database, firings: Firings
     assert tx.commit_info.changes["t"].weights() == {(3, 32): 1}
 
 
+@pytest.mark.spark_long
 def test_what_was_processed_at_an_assertion_point_is_not_processed_again(db: vk.Database, firings: Firings) -> None:
     firings.rule("watch", "t")
     with db.transaction() as tx:
@@ -275,6 +284,7 @@ def test_what_was_processed_at_an_assertion_point_is_not_processed_again(db: vk.
     assert firings.taken() == []
 
 
+@pytest.mark.spark_long
 def test_after_an_assertion_point_every_rule_begins_there(db: vk.Database, firings: Firings) -> None:
     """`deletions` had no reason to run at CHECK; the insertion before it and the deletion after do not compose."""
     firings.rule("deletions", "t", "deleted")
@@ -299,6 +309,7 @@ def test_what_an_action_does_at_an_assertion_point_can_be_seen_by_the_transactio
     assert sorted(db.sql("SELECT * FROM log").rows()) == [(3,), (4,)]
 
 
+@pytest.mark.spark_long
 def test_rule_processing_ends_when_no_rule_is_triggered(db: vk.Database, firings: Firings) -> None:
     """A cascade of deletions along a chain, one level for each run of the rule, until nothing is deleted."""
     db.sql("CREATE TABLE tree (k INT PRIMARY KEY, parent INT)")

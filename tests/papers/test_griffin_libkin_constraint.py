@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 
 QUERY = "SELECT x.a, x.b FROM r1 x WHERE x.a <> (SELECT count(*) FROM r2 z WHERE z.b = x.b)"
 FORMS = {
@@ -55,6 +56,7 @@ UNBALANCED = {
 }
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("form", FORMS)
 def test_balanced_changes_pass(db: vk.Database, form: str) -> None:
     constrained(db, form)
@@ -65,7 +67,7 @@ def test_balanced_changes_pass(db: vk.Database, form: str) -> None:
         assert db.sql("SELECT * FROM counted").rows() == [], statements
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["not_exists", *spark_long("for_all")])
 def test_unbalanced_changes_are_refused(db: vk.Database, form: str) -> None:
     constrained(db, form)
     for statements, rows in UNBALANCED.items():
@@ -74,6 +76,7 @@ def test_unbalanced_changes_are_refused(db: vk.Database, form: str) -> None:
         assert (rows if form == "not_exists" else "by (violated = True)") in told, statements
 
 
+@pytest.mark.spark_long
 def test_a_balancing_change_may_come_later_in_the_transaction(db: vk.Database) -> None:
     """The constraint may be violated between assertion points; CHECK is one."""
     constrained(db)
@@ -86,6 +89,7 @@ def test_a_balancing_change_may_come_later_in_the_transaction(db: vk.Database) -
     assert set(tx.commit_info.changes) == {"r1", "r2"}
 
 
+@pytest.mark.spark_long
 def test_a_rule_keeps_the_counts(db: vk.Database) -> None:
     """Instead of refusing: the deferred rule writes the counts before the assertion is checked."""
     db.sql("CREATE TABLE r1 (a BIGINT, b INT PRIMARY KEY); CREATE TABLE r2 (b INT, c INT)")
@@ -107,6 +111,7 @@ def held(r1: Rows, r2: Rows) -> bool:
     return all(a == sum(n for (z, _), n in r2.items() if z == b) for a, b in r1.elements())
 
 
+@pytest.mark.spark_long
 def test_random_changes_are_refused_exactly_if_they_break_the_constraint(db: vk.Database, engine: str) -> None:
     rng = random.Random(7)
     constrained(db)

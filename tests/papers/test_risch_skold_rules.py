@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 from tests.papers.test_risch_skold import inventory
 
 BELOW = "SELECT q.item FROM quantity q JOIN threshold t ON t.item = q.item WHERE q.amount < t.amount"
@@ -38,7 +39,7 @@ def set_value(db: vk.Database, name: str, item: str, amount: int) -> Orders:
     return orders(db.sql(f"UPDATE {name} SET amount = {amount} WHERE item = '{item}'").commit)
 
 
-@pytest.mark.parametrize("source", ["cnd_monitor_items", f"({BELOW})"], ids=["stored", "query"])
+@pytest.mark.parametrize("source", ["cnd_monitor_items", *spark_long(f"({BELOW})")], ids=["stored", "query"])
 def test_an_item_is_ordered_once_when_it_becomes_low_in_stock(db: vk.Database, source: str) -> None:
     """Thresholds are 140 of :item1 and 290 of :item2; under STRICT an item that stays low is not ordered again."""
     factory(db, source=source)
@@ -51,6 +52,7 @@ def test_an_item_is_ordered_once_when_it_becomes_low_in_stock(db: vk.Database, s
     assert set_value(db, "quantity", ":item1", 100) == {(":item1", 4900): 1}
 
 
+@pytest.mark.spark_long
 def test_every_influent_of_the_condition_can_trigger_the_rule(db: vk.Database) -> None:
     """The leaves of Figure 1.1: quantity, consume_freq, delivery_time, supplies and min_stock, but not max_stock."""
     factory(db)
@@ -65,6 +67,7 @@ def test_every_influent_of_the_condition_can_trigger_the_rule(db: vk.Database) -
     assert orders(db.sql("INSERT INTO supplies VALUES (':sup1', ':item1')").commit) == {(":item1", 3855): 1}
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("source", ["cnd_monitor_items", f"({BELOW})"], ids=["stored", "query"])
 def test_a_nervous_rule_orders_again_when_a_low_item_drops_further(db: vk.Database, source: str) -> None:
     """An update makes the condition true without its having been false before: nervous semantics trigger."""
@@ -76,6 +79,7 @@ def test_a_nervous_rule_orders_again_when_a_low_item_drops_further(db: vk.Databa
     assert set_value(db, "quantity", ":item1", 5000) == {}
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("semantics", ["STRICT", "NERVOUS"])
 def test_only_the_net_effect_of_a_transaction_triggers(db: vk.Database, semantics: str) -> None:
     """An event that later events of the transaction take back is no logical event."""
@@ -95,6 +99,7 @@ def test_only_the_net_effect_of_a_transaction_triggers(db: vk.Database, semantic
     assert db.sql("SELECT * FROM orders").rows() == []
 
 
+@pytest.mark.spark_long
 def test_the_condition_is_restored_by_another_influent(db: vk.Database) -> None:
     """The quantity stays low, and so many are consumed less that it is above the threshold again."""
     factory(db)
@@ -104,6 +109,7 @@ def test_the_condition_is_restored_by_another_influent(db: vk.Database) -> None:
     assert orders(tx.commit_info) == {}
 
 
+@pytest.mark.spark_long
 def test_the_action_is_applied_to_the_set_of_changes(db: vk.Database) -> None:
     """`for each item i in Δcnd_monitor_items() do act_monitor_items(i)`: both items in one firing."""
     factory(db)
@@ -113,6 +119,7 @@ def test_the_action_is_applied_to_the_set_of_changes(db: vk.Database) -> None:
     assert orders(tx.commit_info) == {(":item1", 4900): 1, (":item2", 7400): 1}
 
 
+@pytest.mark.spark_long
 def test_the_action_for_each_row(db: vk.Database) -> None:
     """The same, with the procedure called for one item after the other."""
     inventory(db)
@@ -125,6 +132,7 @@ def test_the_action_for_each_row(db: vk.Database) -> None:
     assert orders(db.sql("UPDATE quantity SET amount = 100").commit) == {(":item1", 4900): 1, (":item2", 7400): 1}
 
 
+@pytest.mark.spark_long
 def test_what_the_action_delivers_makes_the_condition_false_again(db: vk.Database) -> None:
     """Orders that arrive at once: the rule sees that its own action took the item from the condition, and rests."""
     inventory(db)
@@ -150,7 +158,7 @@ PER_ITEM = (
 )
 
 
-@pytest.mark.parametrize("semantics", ["STRICT", "NERVOUS"])
+@pytest.mark.parametrize("semantics", ["STRICT", *spark_long("NERVOUS")])
 def test_activation_per_item(db: vk.Database, semantics: str) -> None:
     inventory(db)
     db.sql("CREATE TABLE orders (item STRING, amount INT)")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 import viewkeeper as vk
+from tests.marks import spark_long
 from tests.papers.test_staudt_jarke import MODULES
 
 CHECK = "CHECK (NOT EXISTS (SELECT * FROM ill_os))"
 STORED = (MODULES, MODULES.replace(".output ill_os", ""), MODULES.replace(".output", "//"))
 """Both views are stored, only the recursive one is, and neither."""
 
-stored = pytest.mark.parametrize("program", STORED, ids=["both_stored", "mod_dep_stored", "none_stored"])
+stored = pytest.mark.parametrize(
+    "program", [STORED[0], *spark_long(*STORED[1:])], ids=["both_stored", "mod_dep_stored", "none_stored"]
+)
 
 
 def modules(db: vk.Database, program: str = MODULES) -> None:
@@ -57,6 +60,7 @@ def test_an_assertion_refuses_the_import_link(db: vk.Database, program: str) -> 
     assert db.sql("SELECT * FROM illegal_os").rows() == []
 
 
+@pytest.mark.spark_long
 @stored
 def test_an_assertion_warns_and_the_views_go_on(db: vk.Database, program: str) -> None:
     """Integrity views do not necessarily lead to rejections of updates if their extension becomes non-empty."""
@@ -105,6 +109,7 @@ def test_an_assertion_becomes_strict_when_its_violations_are_gone(db: vk.Databas
         db.sql("UPDATE depend_on SET o = 'dos' WHERE p = 'time'")
 
 
+@pytest.mark.spark_long
 @stored
 def test_a_rule_watches_the_view(db: vk.Database, program: str) -> None:
     """The notifications of Figure 5: what each update adds to IllegalOS, and what a correction takes from it."""

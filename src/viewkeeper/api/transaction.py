@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.catalog.active_rules import IMMEDIATE, ActiveRule
 from viewkeeper.catalog.declared_functions import Function
+from viewkeeper.catalog.name_errors import refuse_reserved
 from viewkeeper.errors import Place, SqlError, TypeMismatch
 from viewkeeper.maintain.redefining import definition_effects
 from viewkeeper.query.preview import Preview, preview
@@ -138,6 +139,7 @@ class Transaction:
         """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
         tx, source, settings = self._tx, os.fspath(path), dict(options or {})
         if create and tx.find(table) is None:
+            refuse_reserved(table)
             tx.create(table, self._surviving(lambda: loading.schema_of_file(tx, source, format, settings)))
         return self._step(lambda: loading.load_file(tx, tx.table(table), source, format, settings))
 

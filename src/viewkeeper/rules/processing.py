@@ -220,7 +220,8 @@ def _sample(transition: Transition) -> str:
 def _loop(point: _Point) -> RuleLoop:
     """The error for a cascade without end: the rules that fire again and again, and what they saw in the end."""
     last = point.fired[-20:]
-    names = list(dict.fromkeys(name for name, _ in last))
+    again = {name for name, _ in last}
+    names = [name for name in dict.fromkeys(name for name, _ in point.fired) if name in again]
     shown = "; ".join(f"{name}: {rows}" for name, rows in last[-max(3, len(names)) :])
     what = " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
     verb = "triggers itself" if len(names) == 1 else "trigger each other"

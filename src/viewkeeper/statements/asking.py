@@ -134,7 +134,8 @@ def found_relation(store: Store, name: str, what: str = "table") -> Relation:
     state = store.refresh()
     found = state.find(name)
     if found is None:
-        wanted = [relation.name for relation in state.alive() if isinstance(relation, VirtualView | MaterializedView)]
+        views = [relation for relation in state.alive() if isinstance(relation, VirtualView | MaterializedView)]
+        wanted = [relation.name for relation in views if not relation.is_hidden]
         raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
     return found
 
