@@ -76,7 +76,9 @@ class Transaction:
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
         """A step of the transaction that changes or defines something; `action` gives the number of rows."""
-        return Result(count=self._step(lambda: action(self._tx)))
+        self._tx.remarks.clear()
+        count = self._step(lambda: action(self._tx))
+        return Result(count=count, remarks=self._tx.remarks)
 
     def declare_function(self, function: Function) -> bool:
         """Declares a function by its target as part of the transaction; others can use it after the commit."""
@@ -156,6 +158,7 @@ class Transaction:
         gathered, self._gathered = self._tx, None
         with self._db._store.engine.running():
             self.commit_info = commit_transaction(gathered)
+        self._db._detached.wake()
         return self.commit_info
 
     def rollback(self) -> None:

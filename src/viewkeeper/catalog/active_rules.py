@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 INSERTED, DELETED, UPDATED = "inserted", "deleted", "updated"
@@ -26,7 +26,7 @@ class Action:
 
     kind: str
     text: str
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     timeout: float = 10.0
     private: bool = False
 
@@ -98,7 +98,7 @@ class ActiveRule:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A firing of a detached rule: the rule's id and the epoch whose change it reacts to.
+    """A firing of a detached rule: the rule's id and the epoch whose change it reacts to, which was committed `at`.
 
     `attempts` counts those that failed, the last one for `problem`; it is tried again from `due` on; `parked` says why
     it is not tried any more.
@@ -111,6 +111,7 @@ class Waiting:
     due: float = 0.0
     parked: str = ""
     problem: str = ""
+    at: float = 0.0
 
     @property
     def key(self) -> tuple[str, int]:
@@ -142,8 +143,11 @@ def rule_changes(rules: Mapping[str, ActiveRule], changes: Mapping[str, ActiveRu
     return found + [f"{'enabled' if rule.enabled else 'disabled'} the rule {rule.name}" for rule in altered]
 
 
-def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any]]) -> tuple[Waiting, ...]:
-    """Firings that wait after some changes: {"ended": [rule, epoch], ...}, or a firing, new or with another state."""
+def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any]], at: float) -> tuple[Waiting, ...]:
+    """Firings that wait after some changes: {"ended": [rule, epoch], ...}, or a firing, new or with another state.
+
+    New ones belong to a commit `at` that time.
+    """
     there = {firing.key: firing for firing in waiting}
     for change in changes:
         if "ended" in change:
@@ -151,5 +155,5 @@ def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any
             there.pop((rule, epoch), None)
         else:
             firing = Waiting(**change)
-            there[firing.key] = firing
+            there[firing.key] = firing if firing.at else replace(firing, at=at)
     return tuple(there.values())

@@ -13,18 +13,17 @@ creates, enables or activates it.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from viewkeeper.algebra.rows import row_tuples
-from viewkeeper.algebra.types import parse_type
-from viewkeeper.catalog.active_rules import DEFERRED, DETACHED, IMMEDIATE, PYTHON, ActiveRule, Waiting
+from viewkeeper.catalog.active_rules import DEFERRED, DETACHED, IMMEDIATE, ActiveRule, Waiting
 from viewkeeper.errors import RuleLoop, ViewkeeperError
 from viewkeeper.maintain.propagation import propagate
+from viewkeeper.rules.acting import act, action_parts, parameter_columns
 from viewkeeper.rules.actions import Actions
-from viewkeeper.rules.bound_texts import bound, parameter_values, row_values
-from viewkeeper.rules.transitions import RuleChange, Transition, signed_rows
+from viewkeeper.rules.transitions import RuleChange, Transition
 from viewkeeper.rules.watching import read_below, transition_since, watched_views
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
@@ -32,9 +31,6 @@ from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 MOST_FIRINGS = 100
 """How often one rule may change something at one point before the cascade is given up."""
-
-PARAMETER = ":"
-"""What the columns of parameters begin with in the relation that a rule with parameters watches."""
 
 _SHOWN = 3
 
@@ -143,8 +139,8 @@ class RuleProcessing:
         began = time.perf_counter()
         rows = 0
         try:
-            for values, part in _parts(rule, transition):
-                rows += self._act(tx, rule, values, part)
+            for values, part in action_parts(rule, transition):
+                rows += act(tx, self.actions, rule, values, RuleChange(part), dry=self._dry)
         except ViewkeeperError as problem:
             where = f"in the action of the rule {rule.name}"
             problem.detail = f"{where}: {problem.detail}" if problem.detail else where
@@ -153,22 +149,6 @@ class RuleProcessing:
             return
         spent = round((time.perf_counter() - began) * 1000, 1)
         tx.fired.append({"rule": rule.id, "name": rule.name, "rows": rows, "ms": spent, "outcome": "done"})
-
-    def _act(self, tx: OpenTransaction, rule: ActiveRule, values: dict[str, str], transition: Transition) -> int:
-        """Runs the action once, if the condition holds; for how many rows."""
-        engine = tx.store.engine
-        schema = transition.schema
-        tx.given = {name: engine.arrow(table, schema, "") for name, table in transition.tables().items()}
-        try:
-            if rule.condition is not None and not self.actions.holds(tx, bound(rule.condition, values)):
-                return 0
-            if rule.action.kind != PYTHON:
-                self.actions.statements(tx, bound(rule.action.text, values))
-            elif not self._dry:
-                self.actions.call(tx, rule, RuleChange(transition, signed_rows(transition)))
-        finally:
-            tx.given = {}
-        return transition.rows
 
 
 def _rules(tx: OpenTransaction, *couplings: str) -> list[ActiveRule]:
@@ -187,25 +167,8 @@ def _transition(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Tra
     if pending is None or pending.is_empty:
         return transition
     table = tx.by_id(rule.activations)
-    columns = [f"{PARAMETER}{name}" for name, _ in rule.parameters]
     changed = set(row_tuples(pending.rows.select(table.schema.names)))
-    return transition.without(columns, changed)
-
-
-def _parts(rule: ActiveRule, transition: Transition) -> Iterator[tuple[dict[str, str], Transition]]:
-    """The transitions for which an action is run apart: of each activation, of each row; with the values they bind."""
-    parts: list[tuple[dict[str, str], Transition]] = [({}, transition.only(rule.events))]
-    if rule.parameters:
-        kinds = {name: parse_type(kind) for name, kind in rule.parameters}
-        columns = [f"{PARAMETER}{name}" for name in kinds]
-        split = transition.only(rule.events).by_columns(columns)
-        parts = [(parameter_values(kinds, values), part) for values, part in split]
-    for values, part in parts:
-        if not rule.each_row:
-            yield values, part
-            continue
-        for row in part.each_row():
-            yield {**values, **row_values(row)}, row
+    return transition.without(parameter_columns(rule), changed)
 
 
 def _version(tx: OpenTransaction) -> object:

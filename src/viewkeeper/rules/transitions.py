@@ -58,11 +58,11 @@ class Transition:
     def each_row(self) -> Iterator[Transition]:
         """One transition for each row: deleted ones first, then updated and inserted ones, each in a fixed order."""
         none = self.inserted.slice(0, 0)
-        for index in _in_order(self.deleted):
+        for index in in_order(self.deleted):
             yield Transition(self.schema, none, self.deleted.slice(index, 1), none, none)
-        for index in _in_order(self.new):
+        for index in in_order(self.new):
             yield Transition(self.schema, none, none, self.old.slice(index, 1), self.new.slice(index, 1))
-        for index in _in_order(self.inserted):
+        for index in in_order(self.inserted):
             yield Transition(self.schema, self.inserted.slice(index, 1), none, none, none)
 
     def without(self, names: Sequence[str], values: Collection[tuple[Any, ...]]) -> Transition:
@@ -113,31 +113,37 @@ def transition_of(schema: Schema, rows: pa.Table, key: Sequence[str] | None) -> 
 
 
 class RuleChange(Change):
-    """The change that a Python action is given: inserted and deleted rows, and the old and new rows of updates."""
+    """The change that a Python action is given: inserted and deleted rows, and the old and new rows of updates.
 
-    def __init__(self, transition: Transition, rows: pa.Table) -> None:
-        super().__init__(transition.schema, lambda: rows)
-        self._transition = transition
+    `epoch` and `key` are those of a detached rule's firing, and None inside a transaction. The key is the same at every
+    attempt, so that what the action does elsewhere can be done once.
+    """
+
+    def __init__(self, transition: Transition, epoch: int | None = None, key: str | None = None) -> None:
+        super().__init__(transition.schema, lambda: signed_rows(transition))
+        self.transition = transition
+        self.epoch = epoch
+        self.key = key
 
     @property
     def inserted(self) -> pa.Table:
         """The inserted rows that are no updates."""
-        return self._transition.inserted
+        return self.transition.inserted
 
     @property
     def deleted(self) -> pa.Table:
         """The deleted rows that are no updates."""
-        return self._transition.deleted
+        return self.transition.deleted
 
     @property
     def old(self) -> pa.Table:
         """The updated rows as they were."""
-        return self._transition.old
+        return self.transition.old
 
     @property
     def new(self) -> pa.Table:
         """The updated rows as they are, in the order of `old`."""
-        return self._transition.new
+        return self.transition.new
 
 
 def signed_rows(transition: Transition) -> pa.Table:
@@ -146,7 +152,8 @@ def signed_rows(transition: Transition) -> pa.Table:
     return consolidate(pa.concat_tables([signed(table, weight) for table, weight in parts]))
 
 
-def _in_order(table: pa.Table) -> list[int]:
+def in_order(table: pa.Table) -> list[int]:
+    """The positions of rows in an order that depends on their values alone."""
     rows = row_tuples(table)
     return sorted(range(len(rows)), key=lambda index: _sortable(rows[index]))
 

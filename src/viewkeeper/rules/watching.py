@@ -7,6 +7,7 @@ rule sees every row of the new state that the change has touched (`delta/positiv
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.rules.transitions import Transition, transition_of
 from viewkeeper.store.scans import Source
+from viewkeeper.store.store import Store
 from viewkeeper.transaction.marks import Mark, change_since
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -34,7 +36,17 @@ NOTHING_YET = Mark({}, {})
 """The mark at the beginning of a transaction."""
 
 
-def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
+class Relations(Protocol):
+    """The relations that a transaction sees, or those that there were at an epoch."""
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id."""
+
+    def alive(self) -> list[Relation]:
+        """All of them."""
+
+
+def key_of(known: Relations, relation: Relation) -> tuple[str, ...] | None:
     """The columns by which two rows of a relation are taken for the same: its primary key, or its shortest other one.
 
     Those of a view follow from its query.
@@ -46,16 +58,16 @@ def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
         keys = [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
     else:
         definition = as_derived(relation).definition
-        there = {known.id: known for known in tx.alive()}
+        there = {each.id: each for each in known.alive()}
         keys = [key for key in keys_of(definition.as_written, definition.names, current_keys(there.get)) if key]
     return min(keys, key=lambda key: (len(key), key), default=None)
 
 
-def _expanded(tx: OpenTransaction, relation: Relation) -> n.Node:
+def expanded_query(known: Relations, relation: Relation) -> n.Node:
     """The query of a view with materialized views replaced by their queries, down to tables."""
 
     def view(key: str) -> Derived | None:
-        below = tx.by_id(key)
+        below = known.by_id(key)
         return below if isinstance(below, Derived) else None
 
     return expanded(as_derived(relation).definition.as_written, view)
@@ -68,10 +80,11 @@ def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -
         rows = _touched(tx, watched, mark or NOTHING_YET)
         return transition_of(watched.schema, signed(rows, 1), None)
     change = change_since(tx, mark or NOTHING_YET, watched)
-    return transition_of(watched.schema, change.rows, key_of(tx, watched) if _needs_key(change.rows) else None)
+    return transition_of(watched.schema, change.rows, key_of(tx, watched) if needs_key(change.rows) else None)
 
 
-def _needs_key(rows: pa.Table) -> bool:
+def needs_key(rows: pa.Table) -> bool:
+    """Whether rows of a net change may be updates: there are some on both sides."""
     return bool(part_with_sign(rows, 1).num_rows and part_with_sign(rows, -1).num_rows)
 
 
@@ -83,16 +96,23 @@ def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
     schema = relation.schema
     if isinstance(relation, Table):
         return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
-    node = _expanded(tx, relation)
+    node = expanded_query(tx, relation)
     since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
-    touched = positive_differential(node, since)
+    return touched_rows(tx.store, relation, node, since, SinceMark.of_mark(tx, mark, since))
+
+
+def touched_rows(
+    store: Store, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader
+) -> pa.Table:
+    """The distinct rows of a query in the reader's new state that the changes of some relations have touched."""
+    schema = relation.schema
+    touched = positive_differential(node, changed)
     if touched is None:
         return schema.arrow.empty_table()
-    reader = SinceMark.of_mark(tx, mark, since)
-    lowered = Lowering(tx.store.engine, reader).lower(n.Distinct(touched))
+    lowered = Lowering(store.engine, reader).lower(n.Distinct(touched))
     if lowered.empty:
         return schema.arrow.empty_table()
-    rows = conform(tx.store.engine.fetch(lowered.frame.select(*listed(*lowered.columns))), schema_of(lowered.outputs))
+    rows = conform(store.engine.fetch(lowered.frame.select(*listed(*lowered.columns))), schema_of(lowered.outputs))
     return canonical(rows.rename_columns(schema.names), schema)
 
 
@@ -107,11 +127,32 @@ def changes_since(tx: OpenTransaction, mark: Mark, keys: Collection[str]) -> dic
     return found
 
 
-class SinceMark(StateReader):
+class TouchedReader(StateReader):
+    """Reads relations in two states, and the rows that were inserted between them; `changed` are the changes."""
+
+    changed: Mapping[str, Pending]
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """The rows of a relation in a state, or those that were inserted into it."""
+        if not scan.relation.startswith(INSERTED):
+            return super().scan(scan, binding)
+        pending = self.changed.get(scan.relation.removeprefix(INSERTED))
+        if pending is None:
+            return self._nothing(scan)
+        rows = expand(part_with_sign(pending.rows, 1)).select(list(scan.stored_names))
+        return self.local(_labelled(rows, scan.outputs), scan.outputs)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored of a relation."""
+        return 0 if scan.relation.startswith(INSERTED) else super().size(scan)
+
+
+class SinceMark(TouchedReader):
     """Reads relations as they were at a mark (old), as they are now (new), and what has changed since."""
 
     def __init__(self, tx: OpenTransaction, before: Mapping[str, Pending], since: Mapping[str, Pending]) -> None:
         super().__init__(tx.store, tx.by_id, tx.state.epoch, tx.state.epoch, since)
+        self.changed = since
         self._before = before
         self._now = tx.pending
 
@@ -126,20 +167,6 @@ class SinceMark(StateReader):
         staged = tuple(pending.staged) if pending else ()
         rows = pending.rows if pending else None
         return Source(relation.schema, relation.files_at(self.epoch), self.epoch, staged, rows)
-
-    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
-        """The rows of a relation in a state, or those that were inserted into it."""
-        if not scan.relation.startswith(INSERTED):
-            return super().scan(scan, binding)
-        pending = self.pending.get(scan.relation.removeprefix(INSERTED))
-        if pending is None:
-            return self._nothing(scan)
-        rows = expand(part_with_sign(pending.rows, 1)).select(list(scan.stored_names))
-        return self.local(_labelled(rows, scan.outputs), scan.outputs)
-
-    def size(self, scan: n.Scan) -> int:
-        """How many signed rows are stored of a relation."""
-        return 0 if scan.relation.startswith(INSERTED) else super().size(scan)
 
 
 def _labelled(rows: pa.Table, outputs: Sequence[Attribute]) -> pa.Table:
@@ -161,7 +188,7 @@ def read_below(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
     for rule in rules:
         relation = tx.by_id(rule.watched)
         if isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
-            node = _expanded(tx, relation) if rule.nervous else relation.definition.as_written
+            node = expanded_query(tx, relation) if rule.nervous else relation.definition.as_written
             found |= {scan.relation for scan in n.scans(node)}
         else:
             found.add(relation.id)

@@ -38,11 +38,12 @@ from viewkeeper.errors import (
     ViewkeeperError,
 )
 from viewkeeper.query.frames import select_frame
+from viewkeeper.rules.acting import PARAMETER
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in
-from viewkeeper.rules.processing import PARAMETER
 from viewkeeper.rules.transitions import TABLES
 from viewkeeper.rules.watching import key_of
+from viewkeeper.rules.webhooks import url_problem
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse
 from viewkeeper.sql.query_text import QueryText
@@ -92,6 +93,8 @@ def create_rule(tx: OpenTransaction, statement: sql.CreateRule, actions: Actions
             drop_active_rule(tx, there)
         rule = _made(tx, statement)
         tx.rules[rule.id] = rule
+        if isinstance(statement.action, sql.Webhook) and statement.action.secret is None:
+            tx.remarks.append(f"the secret that signs the documents is {rule.action.secret}: it is not shown again")
         try:
             _check_texts(tx, statement, rule)
         except ViewkeeperError as problem:
@@ -115,6 +118,9 @@ def _check_options(statement: sql.CreateRule) -> None:
                 place=place,
                 hint=f"CREATE RULE {spelled(statement.name)} DETACHED ...",
             )
+        problem = url_problem(statement.action.url)
+        if problem is not None:
+            raise SqlError(problem, place=place, hint="DO WEBHOOK 'https://example.com/hook'")
         if statement.each_row:
             hint = "leave out FOR EACH ROW: the document has all rows of a firing"
             raise SqlError("a webhook is called once for a firing", place=place, hint=hint)
