@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import viewkeeper as vk
 from viewkeeper.cli.output import table_lines
+from viewkeeper.rules.webhooks import signature
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 
@@ -48,3 +50,16 @@ def run_python(names: dict[str, Any], code: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, names)
     return printed.getvalue().rstrip("\n")
+
+
+def test_the_check_of_signatures_takes_what_is_sent_and_nothing_else() -> None:
+    names: dict[str, Any] = {}
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", PATH.read_text(), re.DOTALL) if "hmac" in block]
+    run_python(names, code)
+    is_genuine, body, timestamp = names["is_genuine"], b'{"rule": "alert"}', str(int(time.time()))
+    headers = {"Viewkeeper-Timestamp": timestamp, "Viewkeeper-Signature": signature("secret", timestamp, body)}
+    assert is_genuine("secret", headers, body)
+    assert not is_genuine("another", headers, body)
+    assert not is_genuine("secret", headers, body + b" ")
+    late = {"Viewkeeper-Timestamp": "1", "Viewkeeper-Signature": signature("secret", "1", body)}
+    assert not is_genuine("secret", late, body)
