@@ -5,6 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Tests start many processes: each would compile all modules anew where writing bytecode is turned off.
+test test-fast test-long: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+test test-fast test-long: export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo test test-fast test-long lint format bench clean
 
 setup: $(READY)

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 import viewkeeper as vk
+from tests.processes import QUICK_JVM
 
 ENGINES = ("sail", "spark")
 
-_INTERPRETED = (
-    "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
-    "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN pyspark-shell"
-)
+_NO_CODE = "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN"
+_INTERPRETED = f"{QUICK_JVM} {_NO_CODE} pyspark-shell"
 """Tests have few rows and many plans, and Apache Spark would spend most of its time compiling them: it interprets them
 instead. `make test-long` runs it as users do, and in the normal run the tests that are marked `compiled`."""
 
@@ -31,6 +30,13 @@ _MORE = ("papers/test_rules_executed.py", "unit/test_architecture.py", "views/te
 _BY_THEMSELVES = (*(f"{name}/" for name in _DIRECTORIES), *_FILES, *_MORE, "views/test_view_catalogue.py")
 """Where tests start an engine, a server or a process without a fixture."""
 
+_WITH_SPARK = (*_FILES, "sql/test_type_pairs.py", "engine/test_engines.py", "views/test_second_opinion.py")
+"""Where tests ask Apache Spark in the test's own process without saying so by their parameters."""
+
+_LONG = ("cli/test_cli_process.py", "concurrency/", "crash/", "property/", "recursion/test_programs.py")
+_LONGEST = (*_LONG, "sql/test_long_chains.py", "views/test_tpch_views.py", "views/test_tuning.py")
+"""Where single tests take long: they stand together, so that none of them is the last."""
+
 
 def _engine_of(item: pytest.Item) -> str | None:
     """The engine that a test runs on, if it is one of a pair."""
@@ -38,9 +44,28 @@ def _engine_of(item: pytest.Item) -> str | None:
     return None if found is None else found.params.get("engine")
 
 
+def _place(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
 def _starts_an_engine(item: pytest.Item) -> bool:
-    place = item.path.relative_to(Path(__file__).parent).as_posix()
-    return place.startswith(_BY_THEMSELVES) or not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    return _place(item).startswith(_BY_THEMSELVES) or not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _turn(item: pytest.Item) -> int:
+    """Where a test stands: those on Apache Spark first, those without an engine last.
+
+    The first process begins with Apache Spark and the second in the middle, so that it soon comes to the long ones;
+    what is left for either to take over in the end is short.
+    """
+    place = _place(item)
+    if item.get_closest_marker("engine") is None:
+        return 3
+    if _engine_of(item) == "spark" or not {"spark", "spark_templates"}.isdisjoint(getattr(item, "fixturenames", ())):
+        return 0
+    if place.startswith(_WITH_SPARK):
+        return 0
+    return 2 if place.startswith(_LONGEST) else 1
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,14 +73,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is of the long form and what starts an engine; then orders the tests by engine.
 
     A process that has run out of tests takes over from the end of the other's: tests on Apache Spark stand first, so
-    that one process does most of them in one JVM, which is faster the longer it runs.
+    that one process does all of them in one JVM, which takes twenty seconds to start and is faster the longer it runs.
     """
     for item in items:
         if item.get_closest_marker("spark_long") and _engine_of(item) == "spark":
             item.add_marker(pytest.mark.long)
         if _starts_an_engine(item):
             item.add_marker(pytest.mark.engine)
-    items.sort(key=lambda item: (_engine_of(item) != "spark", item.get_closest_marker("engine") is None))
+    items.sort(key=_turn)
 
 
 @pytest.fixture(autouse=True)

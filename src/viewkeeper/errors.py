@@ -28,6 +28,11 @@ class Place:
         column = offset - (before.rfind("\n") + 1) + 1
         return Place(text, line, column, max(1, length))
 
+    @property
+    def marked(self) -> str:
+        """What stands there."""
+        return self.text.split("\n")[self.line - 1][self.column - 1 : self.column - 1 + self.length]
+
     def __str__(self) -> str:
         lines = self.text.split("\n")
         source = lines[self.line - 1] if self.line <= len(lines) else ""

@@ -34,6 +34,7 @@ def test_all_is_well(run: Any, rows: Any, items: None) -> None:
     assert "Sail" not in result.stdout
 
 
+@pytest.mark.spark_long
 def test_both_engines_are_started_unless_one_is_named(engine: str, rows: Any) -> None:
     name = {"spark": "Apache Spark", "sail": "Sail"}[engine]
     (found,) = [row for row in rows("doctor", engine=engine) if row["check"] in ("Apache Spark", "Sail")]

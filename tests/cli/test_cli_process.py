@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import QUICK_JVM
+
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "viewkeeper")
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -122,23 +124,41 @@ DIFFERENCES = """
 """
 
 
+FIRED = """
+    epoch 14; fired: remind
+    no_orders
+    + (25000, Asia)
+    reminders
+    + (25000, Asia)
+"""
+
+REFUSED = """
+  > INSERT INTO parts VALUES ('spoke 17', 'bike 17');
+    error: the assertion no_part_of_itself is violated
+    detail: by (whole = '"""
+
+
 @pytest.mark.parametrize(("engine", "name"), [("sail", "Sail"), ("spark", "Apache Spark")])
 def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    done = program("demo", "--engine", engine, TMPDIR=str(temporary), timeout=540)
+    compiled = {"PYSPARK_SUBMIT_ARGS": f"{QUICK_JVM} pyspark-shell"}  # half a million rows
+    done = program("demo", "--engine", engine, TMPDIR=str(temporary), timeout=540, **compiled)
     assert done.returncode == 0, done.stderr
     for told in (
         f"== Viewkeeper, on {name} ==",
         "500,000 rows, epoch 5",
         DIFFERENCES,
+        FIRED,
+        "needs: 10 rows would be inserted\n    the assertion no_part_of_itself is violated by (whole = ",
+        REFUSED,
         "revenue is maintained incrementally: its condition amount >= 10 became amount >= 5",
         "SELECT * FROM top_orders ORDER BY amount DESC AS OF EPOCH 10;",
-        "no net effect: still epoch 12",
+        "no net effect: still epoch 16",
         "error: PRIMARY KEY (customer) of customers is broken",
         "error: FOREIGN KEY (customer) REFERENCES customers (customer) of orders is broken",
         "hint: did you mean 'orders'?",
-        "8 files became 1; epoch 21 before, epoch 21 after",
+        "8 files became 1; epoch 25 before, epoch 25 after",
         "Everything there is: viewkeeper --help",
     ):
         assert told in done.stdout
@@ -162,7 +182,7 @@ def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
         assert [line for line in without_times(PICTURE) if line not in shown] == []
 
 
-PICTURE = re.findall(r"```text\n(.*?)```", README.read_text(), re.DOTALL)[0]
+PICTURE = "".join(re.findall(r"```text\n(.*?)```", README.read_text(), re.DOTALL))
 
 
 def without_times(text: str) -> list[str]:

@@ -63,7 +63,7 @@ def check_outcome(lake: Path, before: dict[str, Counter[tuple[object, ...]]], fi
 
 
 def test_four_writers_and_four_readers(tmp_path: Path) -> None:
-    race(tmp_path, writers=4, readers=4, operations=20)
+    race(tmp_path, writers=4, readers=4, operations=14)
 
 
 @pytest.mark.long

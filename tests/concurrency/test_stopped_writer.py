@@ -16,11 +16,14 @@ from tests.inventory import check_ledger, check_nothing_left_over, disk_files
 from tests.processes import child
 from viewkeeper.log import storage
 
-SHORT = (("insert", "live"), ("update", "dead"))
+ALL = tuple(itertools.product(("insert", "update"), ("live", "dead")))
+SHORT = {"batch-synced": ALL[3:], "entry-before": ALL, "entry-written": (ALL[0], ALL[3])}
+"""What is tried at each point in the normal run."""
+
 CASES = [
-    pytest.param(point, *case, marks=() if point == "entry-before" or case in SHORT else pytest.mark.long)
-    for point in ("batch-synced", "entry-before", "entry-written")
-    for case in itertools.product(("insert", "update"), ("live", "dead"))
+    pytest.param(point, *case, marks=() if case in SHORT[point] else pytest.mark.long)
+    for point in SHORT
+    for case in ALL
 ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from viewkeeper.datalog import program_tree as s
@@ -96,23 +97,28 @@ clauses = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(clauses, max_size=2))
-def test_random_programs_read_back(items: list[s.Clause]) -> None:
-    program = s.Program(tuple(items), place=HERE)
+programs = st.lists(clauses, max_size=2).map(lambda items: s.Program(tuple(items), place=HERE))
+
+
+def few(max_examples: int) -> settings:
+    """What the normal run tries; the long form tries ten times as many."""
+    return settings(max_examples=max_examples, deadline=None)
+
+
+def many(max_examples: int) -> settings:
+    return settings(max_examples=10 * max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def reads_back(program: s.Program) -> None:
     assert parse(str(program)) == program
 
 
-@settings(max_examples=200, deadline=None)
-@given(clauses)
-def test_a_rule_stays_the_same_when_its_variables_are_renamed(clause: s.Clause) -> None:
+def stays_the_same(clause: s.Clause) -> None:
     other = renamed(clause, {"x": "a", "y": "x", "z": "y", "_w": "?w", "?v": "_v"})
     assert same_rule(clause, other)
 
 
-@settings(max_examples=200, deadline=None)
-@given(clauses)
-def test_in_a_normal_rule_a_name_is_one_variable(clause: s.Clause) -> None:
+def has_one_variable_for_a_name(clause: s.Clause) -> None:
     """Variables of an aggregate that are not shared stand nowhere else."""
     for rule in normalize(clause):
         around = set(names(variables([rule.head, *rule.body.positive, *rule.body.negated, *rule.body.constraints])))
@@ -122,3 +128,36 @@ def test_in_a_normal_rule_a_name_is_one_variable(clause: s.Clause) -> None:
             others = [other for other in rule.body.aggregates if other is not aggregate]
             shared = {variable.name for variable in aggregate.outer}
             assert not (inside - shared) & set(names(variables(others)))
+
+
+@few(80)
+@given(programs)
+def test_random_programs_read_back(program: s.Program) -> None:
+    reads_back(program)
+
+
+@few(60)
+@given(clauses)
+def test_a_rule_stays_the_same_when_its_variables_are_renamed(clause: s.Clause) -> None:
+    stays_the_same(clause)
+
+
+@few(60)
+@given(clauses)
+def test_in_a_normal_rule_a_name_is_one_variable(clause: s.Clause) -> None:
+    has_one_variable_for_a_name(clause)
+
+
+@pytest.mark.long
+@many(80)
+@given(programs)
+def test_many_random_programs_read_back(program: s.Program) -> None:
+    reads_back(program)
+
+
+@pytest.mark.long
+@many(60)
+@given(clauses)
+def test_many_rules_stay_the_same_and_have_one_variable_for_a_name(clause: s.Clause) -> None:
+    stays_the_same(clause)
+    has_one_variable_for_a_name(clause)

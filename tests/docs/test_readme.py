@@ -10,7 +10,7 @@ from pathlib import Path
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-TABLES, VIEWS, RECURSION = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+TABLES, VIEWS, RECURSION, RULES = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 def pasted(code: str, directory: Path) -> list[str]:
@@ -38,6 +38,13 @@ def test_the_example_of_recursion_works_when_pasted(tmp_path: Path) -> None:
         gone = [("a", "a"), ("b", "a"), ("b", "b"), ("c", "a"), ("c", "b"), ("c", "c")]
         assert lines[0] == str([(row, -1) for row in gone])
         assert "removed" in lines[1]
+
+
+def test_the_example_of_rules_works_when_pasted(tmp_path: Path) -> None:
+    for _ in range(2):
+        lines = pasted(RULES, tmp_path)
+        assert lines[0] == "('reorder',) {('hat', 100): 1}"
+        assert lines[1] == "the assertion not_negative is violated"
 
 
 def test_the_example_works_when_pasted(tmp_path: Path) -> None:

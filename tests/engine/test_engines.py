@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import viewkeeper as vk
+from tests.processes import QUICK_JVM
 from viewkeeper.engine.servers import local_server
 
 
@@ -109,7 +110,7 @@ def test_a_classic_session_handed_in(tmp_path: Path) -> None:
             print(db.sql("SELECT * FROM t ORDER BY a").rows())
         session.stop()
     """
-    done = run(code, tmp_path)
+    done = run(code, tmp_path, PYSPARK_SUBMIT_ARGS=f"{QUICK_JVM} pyspark-shell")
     assert done.stdout == "[(1, 'x'), (2, 'y'), (3, 'z')]\n", done.stderr
 
 

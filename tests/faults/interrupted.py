@@ -13,6 +13,9 @@ from collections.abc import Callable
 
 import viewkeeper as vk
 
+BUSY = 1.0
+"""Seconds after which a statement is sure to be with the engine."""
+
 LONG = "FROM t AS a, t AS b, t AS c, t AS d WHERE a.x + b.x * c.x > d.x % 5"
 
 
@@ -59,7 +62,7 @@ def interrupted(db: vk.Database, action: Callable[[], object]) -> dict[str, obje
     pressed: list[float] = []
 
     def press() -> None:
-        time.sleep(1.5)
+        time.sleep(BUSY)
         pressed.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -68,7 +68,7 @@ def lake(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def long_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """More than a hundred entries, so that there is a snapshot."""
+    """More than a hundred entries, so that there is a snapshot; housekeeping may add one more at the end."""
     place = tmp_path_factory.mktemp("long") / "lake"
     with vk.connect(place, engine="sail", durability="process") as db:
         db.sql("CREATE TABLE t (x BIGINT)")

@@ -23,6 +23,9 @@ from tests.vkt import Batch, Script, View, read_script, write_script
 FORMS = ("", "_full", "_virtual")
 """A view's names, by form: kept incrementally, kept by full refresh, virtual."""
 
+RULES = "rules"
+"""The directory of files with active rules and assertions, which tests/golden/rule_runner.py runs."""
+
 
 class Runner:
     """One run of a script in a database of its own."""
@@ -241,5 +244,5 @@ def completed(script: Script) -> Script:
 
 
 def golden_files() -> Iterator[Path]:
-    """All golden files, those found by the property tests included."""
-    yield from sorted(Path(__file__).parent.rglob("*.vkt"))
+    """All golden files without rules, those found by the property tests included."""
+    yield from (path for path in sorted(Path(__file__).parent.rglob("*.vkt")) if path.parent.name != RULES)

@@ -38,7 +38,17 @@ class Laws:
 
     def view(self, name: str, node: n.Node) -> None:
         """Makes a materialized view of an expression, group-bys inside it and all."""
+        self.views({name: node})
+
+    def views(self, nodes: dict[str, n.Node]) -> None:
+        """Makes several in one transaction."""
         tx = OpenTransaction(self.db._store)
+        for name, node in nodes.items():
+            self._create(tx, name, node)
+        assert commit(tx) is not None
+        self.nodes |= nodes
+
+    def _create(self, tx: OpenTransaction, name: str, node: n.Node) -> None:
         names = tuple(f"x{i}" for i in range(len(node.outputs)))
         schema = Schema(tuple(Column(c, a.type) for c, a in zip(names, node.outputs, strict=True)))
         uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
@@ -47,8 +57,6 @@ class Laws:
             name, schema, Definition(MATERIALIZED, "", names, body, body, uses=uses, refresh="incremental")
         )
         tx.to_load.add(relation.id)
-        assert commit(tx) is not None
-        self.nodes[name] = node
 
     def row(self) -> tuple[Any, ...]:
         """A row that is likely to be there already, or to meet others."""

@@ -116,8 +116,7 @@ def anew(db: vk.Database, node: n.Node) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", [1])
 def test_laws(db: vk.Database, engine: str, seed: int) -> None:
     laws = Laws(db, seed)
-    for name, node in operators(laws).items():
-        laws.view(name, node)
+    laws.views(operators(laws))
     before = {name: laws.contents(name) for name in laws.nodes}
     for _ in range(STEPS[engine]):
         commit = laws.step()

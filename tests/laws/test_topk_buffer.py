@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import pytest
+
 import viewkeeper as vk
 
 STEPS = {"sail": 25, "spark": 3}
 
 
+@pytest.mark.spark_long  # on Apache Spark, tests/laws/test_laws.py has both kinds of a buffer
 def test_a_buffer_runs_short_and_is_read_again(connect: Callable[..., vk.Database], engine: str) -> None:
     db = connect(tuning=vk.Tuning(topk_slack=1))
     db.sql("CREATE TABLE t (g INT, x INT, s STRING)")

@@ -258,6 +258,7 @@ def inventory(db: vk.Database) -> None:
     )
 
 
+@pytest.mark.spark_long
 def test_the_condition_of_monitor_items(db: vk.Database) -> None:
     """It triggers below 140 of :item1 and below 290 of :item2, once, whichever influent changed."""
     inventory(db)

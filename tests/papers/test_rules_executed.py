@@ -213,10 +213,11 @@ def run(seed: int) -> bool:
 
 
 def test_random_views() -> None:
-    assert sum(run(seed) for seed in range(150)) == 150
+    assert sum(run(seed) for seed in range(60)) == 60
 
 
 @pytest.mark.long
 def test_many_random_views() -> None:
+    assert sum(run(seed) for seed in range(60, 150)) == 90
     for seed in range(150, 3000):
         run(seed)

@@ -79,6 +79,7 @@ MODULES = """
 """
 
 
+@pytest.mark.spark_long
 def test_the_views_of_section_5(db: vk.Database, how: str) -> None:
     db.datalog(MODULES)
     with db.transaction() as tx:

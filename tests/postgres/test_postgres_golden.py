@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.golden.runner import golden_files
 from tests.oracle import difference, lines_of
 from tests.postgres.world import World, in_postgres
 from tests.vkt import Script, View, read_script
@@ -15,7 +16,7 @@ from viewkeeper.errors import ViewkeeperError
 from viewkeeper.triggers.postgres_script import postgres_script
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-FILES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.vkt"))
+FILES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in golden_files())
 
 NO_FUNCTION = "PostgreSQL has no function that is known to mean the same"
 QUOTIENT = "a quotient of DECIMALs has other digits in PostgreSQL"

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import viewkeeper as vk
+from tests.marks import long
 from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
@@ -80,10 +81,26 @@ def file_of(schema: Schema, table: pa.Table, path: str) -> DataFile:
     return DataFile(path, table.num_rows, 0, 1, 1, bounds)
 
 
+def examples(count: int) -> settings:
+    return settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(data=st.data())
 def test_a_stored_key_is_always_found(kind: str, data: st.DataObject) -> None:
+    check_stored_keys(kind, data)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+@examples(400)
+@given(data=st.data())
+def test_many_stored_keys_are_always_found(kind: str, data: st.DataObject) -> None:
+    check_stored_keys(kind, data)
+
+
+def check_stored_keys(kind: str, data: st.DataObject) -> None:
     schema = Schema((Column("k", parse_type(kind)),))
     value = st.one_of(st.none(), KINDS[kind])
     files = data.draw(st.lists(st.lists(value, min_size=1, max_size=5), min_size=1, max_size=4))
@@ -97,7 +114,7 @@ def test_a_stored_key_is_always_found(kind: str, data: st.DataObject) -> None:
         assert len(everything.files) == len(tables)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 @given(data=st.data())
 def test_a_stored_key_of_two_columns_is_always_found(data: st.DataObject) -> None:
     kinds = [data.draw(st.sampled_from(list(KINDS))) for _ in range(2)]
@@ -113,7 +130,7 @@ def test_a_stored_key_of_two_columns_is_always_found(data: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("FLOAT", "DOUBLE")])
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(data=st.data())
 def test_a_value_inside_a_range_is_never_skipped(kind: str, data: st.DataObject) -> None:
     schema = Schema((Column("k", parse_type(kind)),))
@@ -179,8 +196,11 @@ def conditions(draw: random.Random, engine: str, count: int) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("count", [100, *long(150)])
 @pytest.mark.parametrize("seed", [1])
-def test_conditions_never_skip_a_row_that_matches(connect: Callable[..., vk.Database], engine: str, seed: int) -> None:
+def test_conditions_never_skip_a_row_that_matches(
+    connect: Callable[..., vk.Database], engine: str, seed: int, count: int
+) -> None:
     """DELETE and UPDATE with WHERE, over many small files, change the rows that SELECT with that WHERE gives."""
     draw = random.Random(seed)
     db = connect(durability="process", tuning=vk.Tuning(merged_files=1000))
@@ -193,7 +213,7 @@ def test_conditions_never_skip_a_row_that_matches(connect: Callable[..., vk.Data
                     row = {other: draw.choice(VALUES[other]) for other in VALUES} | {name: value, "n": number}
                     tx.insert("t", [row])
                     number += 1
-    for condition in conditions(draw, engine, {"sail": 150, "spark": 16}[engine]):
+    for condition in conditions(draw, engine, {"sail": count, "spark": 16}[engine]):
         expected = Counter(row[0] for row in db.sql(f"SELECT n FROM t WHERE {condition}").rows())
         tx = db.transaction()
         form = draw.choice(["DELETE FROM t", "UPDATE t SET n = n + 1000"])

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import viewkeeper as vk
+from tests.marks import long
 from tests.property.driver import Driver
 
 ROWS = {"sail": 250_000, "spark": 25_000}
@@ -23,17 +24,21 @@ TINY = vk.Tuning(small_rows=3, file_rows=6, direct_rows=2, sort_rows=12, driver_
 """Three rows are already many."""
 
 
+@pytest.mark.parametrize("steps", [90, *long(150)])
 @pytest.mark.parametrize(("seed", "keep"), [(21, "0 seconds")])
 def test_random_transactions_by_the_engine(
-    connect: Callable[..., vk.Database], engine: str, seed: int, keep: str
+    connect: Callable[..., vk.Database], engine: str, seed: int, keep: str, steps: int
 ) -> None:
-    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run({"sail": 150, "spark": 20}[engine])
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run({"sail": steps, "spark": 20}[engine])
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize(("seed", "keep"), [(22, "7 days"), pytest.param(32, "0 seconds", marks=pytest.mark.long)])
-def test_more_random_transactions_by_the_engine(connect: Callable[..., vk.Database], seed: int, keep: str) -> None:
-    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run(150)
+@pytest.mark.parametrize("steps", [90, *long(150)])
+def test_more_random_transactions_by_the_engine(
+    connect: Callable[..., vk.Database], seed: int, keep: str, steps: int
+) -> None:
+    Driver(connect, seed, keep=keep, span=30, tuning=TINY).run(steps)
 
 
 @pytest.mark.long
@@ -59,6 +64,7 @@ def people(first: int, count: int) -> pa.Table:
     )
 
 
+@pytest.mark.spark_long  # there, the random transactions above have keys and go the same way
 def test_a_quarter_million_rows_with_keys(connect: Callable[..., vk.Database], engine: str, tmp_path: Path) -> None:
     """Loaded from Parquet, changed by SQL, and refused where a load would break a key."""
     count = ROWS[engine]

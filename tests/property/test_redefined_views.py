@@ -91,7 +91,7 @@ class Changing(Run):
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [*range(4000, 4003), *long(*range(4003, 4010))])
+@pytest.mark.parametrize("seed", [4001, *long(4000, *range(4002, 4010))])
 def test_redefined_views_are_exact(connect: Callable[..., vk.Database], seed: int) -> None:
     case = Maker(seed, views=6, transactions=10, depth=3).case()
     taken = Changing(connect(f"changing{seed}", durability="process"), case).change(seed)

@@ -7,15 +7,20 @@ from collections.abc import Callable
 import pytest
 
 import viewkeeper as vk
+from tests.marks import long
 from tests.property.driver import Driver
 
-STEPS = {"sail": 180, "spark": 25}
+ON_SPARK = 25
+"""Statements of a run there."""
 
 
-@pytest.mark.parametrize(("seed", "keep"), [(1, "7 days"), (2, "0 seconds")])
-def test_random_transactions(connect: Callable[..., vk.Database], engine: str, seed: int, keep: str) -> None:
+@pytest.mark.parametrize(("seed", "keep"), [(1, "7 days"), pytest.param(2, "0 seconds", marks=pytest.mark.spark_long)])
+@pytest.mark.parametrize("steps", [110, *long(180)])
+def test_random_transactions(
+    connect: Callable[..., vk.Database], engine: str, seed: int, keep: str, steps: int
+) -> None:
     driver = Driver(connect, seed, keep=keep)
-    driver.run(STEPS[engine])
+    driver.run(steps if engine == "sail" else ON_SPARK)
     assert driver.refused > 0
 
 

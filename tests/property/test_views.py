@@ -34,7 +34,7 @@ def check(connect: Callable[..., vk.Database], seed: int, **sizes: int) -> Outco
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [*range(2), *long(*range(2, 10))])
+@pytest.mark.parametrize("seed", [1, *long(0, *range(2, 10))])
 def test_random_views_on_sail(connect: Callable[..., vk.Database], seed: int) -> None:
     outcome = check(connect, seed, views=VIEWS, transactions=TRANSACTIONS)
     assert outcome.pairs >= 200, "few pairs of a view and a transaction were checked"

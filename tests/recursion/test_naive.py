@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import long
 from tests.recursion.naive import (
     Agg,
     Arith,
@@ -426,10 +427,11 @@ class Enumeration:
         return aggregated(agg.kind, targets)
 
 
-def test_rules_hold_for_exactly_the_assignments_that_satisfy_them() -> None:
+@pytest.mark.parametrize("seeds", [20, *long(60)])
+def test_rules_hold_for_exactly_the_assignments_that_satisfy_them(seeds: int) -> None:
     """The evaluator's orders and look-ups against trying everything, on rules where that is possible."""
     checked = Counter[str]()
-    for seed in range(60):
+    for seed in range(seeds):
         program = random_program(random.Random(seed))
         relations = evaluate(program.rules, program.facts)
         for one in program.rules:
@@ -437,8 +439,8 @@ def test_rules_hold_for_exactly_the_assignments_that_satisfy_them() -> None:
             if everything.size() <= 30_000:
                 assert consequences(one, relations) == everything.rows(), rule_text(one)
                 checked.update({type(part).__name__ for part in one.body} | {"rule"})
-    assert checked["rule"] >= 150
-    assert min(checked[kind] for kind in ("Atom", "Not", "Compare", "Agg")) >= 30, checked
+    assert checked["rule"] >= 2.5 * seeds
+    assert min(checked[kind] for kind in ("Atom", "Not", "Compare", "Agg")) >= seeds / 2, checked
 
 
 # random programs -------------------------------------------------------------------------------------
@@ -525,10 +527,11 @@ def test_text() -> None:
         rule_text(rule(atom("p", None)))
 
 
-def test_random_transactions() -> None:
+@pytest.mark.parametrize("seeds", [50, *long(PROGRAMS)])
+def test_random_transactions(seeds: int) -> None:
     """They are net changes of several relations, some empty, some emptying one, and mostly change what is derived."""
     seen = Counter[str]()
-    for seed, program in enumerate(programs()):
+    for seed, program in enumerate(programs()[:seeds]):
         rng = random.Random(seed)
         facts, before = program.facts, evaluate(program.rules, program.facts)
         for _ in range(4):
@@ -561,10 +564,11 @@ def test_transactions_of_other_relations() -> None:
     assert random_transaction(random.Random(0), {}) == {}
 
 
-def test_random_rule_changes() -> None:
+@pytest.mark.parametrize("seeds", [25, *long(100)])
+def test_random_rule_changes(seeds: int) -> None:
     """The program stays safe, stratified and quick through several of them, and most change what is derived."""
     seen = Counter[str]()
-    for seed, program in enumerate(programs()[:100]):
+    for seed, program in enumerate(programs()[:seeds]):
         rng = random.Random(seed)
         before = evaluate(program.rules, program.facts)
         for _ in range(3):

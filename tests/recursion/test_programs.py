@@ -113,7 +113,7 @@ def run(connect: Callable[..., vk.Database], seed: int, transactions: int, rule_
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [*range(5), *FOUND])
+@pytest.mark.parametrize("seed", [1, *long(0, 2, 3, 4), *FOUND])
 def test_random_programs_on_sail(connect: Callable[..., vk.Database], seed: int) -> None:
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES) > 0
 
@@ -146,14 +146,14 @@ def test_with_rows_in_files(connect: Callable[..., vk.Database], seed: int) -> N
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [86, 87, *long(*range(88, 92))])
+@pytest.mark.parametrize("seed", [86, *long(*range(87, 92))])
 def test_by_queries_alone(connect: Callable[..., vk.Database], seed: int) -> None:
     """As if all rows were too many to be joined on the driver."""
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, driver_join_rows=0) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
-@pytest.mark.parametrize("seed", [80, 179, *long(*range(81, 86))])
+@pytest.mark.parametrize("seed", [179, *long(*range(80, 86))])
 def test_the_driver_joins_as_the_engine_does(
     connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -37,4 +37,5 @@ def test_random_queries(sail: Oracle) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_many_random_queries(sail: Oracle) -> None:
+    assert compare(sail, range(75, 150)) > 50
     assert compare(sail, range(10_000, 13_000)) > 2_000

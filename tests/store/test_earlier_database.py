@@ -76,6 +76,7 @@ def rows(db: vk.Database, query: str) -> list[tuple[Any, ...]]:
     return sorted(db.sql(query).rows(), key=str)
 
 
+@pytest.mark.spark_long
 def test_views_read_as_they_did_at_every_epoch(earlier: vk.Database) -> None:
     assert earlier.epoch == 28
     found = {(name, at): rows(earlier, f"SELECT * FROM {name} AS OF EPOCH {at}") for name, at in READ}

@@ -31,6 +31,7 @@ WORK = """
     import viewkeeper as vk
     from viewkeeper.catalog.settings import Settings
     from viewkeeper.log.object_storage import ObjectStorage
+    from viewkeeper.log.turns import sweep_turns, turn
     import viewkeeper.engine.engine as engine_module
     import viewkeeper.transaction.row_changes as rowwise
 
@@ -71,6 +72,23 @@ WORK = """
         assert db.sql("SELECT count(*) FROM t AS OF EPOCH 5").rows() == [(150_003,)]
     with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
         assert db.sql("SELECT count(*) FROM t").rows() == [(903,)]
+
+    with turn(storage, "r", "me") as mine, turn(storage, "r", "you") as yours, turn(storage, "s", "you") as other:
+        assert (mine, yours, other) == (True, False, True)
+    with turn(storage, "r", "you") as yours:
+        assert yours
+    storage.write("turns/old.json", b'{"holder": "dead", "until": 1.0}', "turn")
+    sweep_turns(storage)
+    assert storage.list("turns") == []
+    with vk.connect("s3://lake/rules", engine="sail", storage_options=options) as db:
+        db.sql("CREATE TABLE t (a BIGINT); CREATE TABLE log (a BIGINT)")
+        db.sql("CREATE RULE r DETACHED ON t DO INSERT INTO log SELECT a FROM inserted")
+        with vk.connect("s3://lake/rules", engine="sail", storage_options=options) as other:
+            for number in range(4):
+                (db, other)[number % 2].sql(f"INSERT INTO t VALUES ({number})")
+        while db._store.refresh().waiting:
+            db.wait_for_rules()
+        assert sorted(db.sql("SELECT a FROM log").rows()) == [(0,), (1,), (2,), (3,)]
 
     def refused(action, message):
         try:

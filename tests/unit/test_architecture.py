@@ -47,7 +47,9 @@ def test_what_needs_no_engine_does_not_load_pyspark(tmp_path: Path) -> None:
     assert not loaded_after("import viewkeeper") & {"pyspark", "pysail", "pyarrow", "sqlglot"}
     with vk.connect(tmp_path / "lake", engine="sail") as db:
         db.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t; INSERT INTO t VALUES (1)")
-    for verb in (["ls"], ["history"], ["show", "v"], ["doctor", "--quick"]):
+        db.sql("CREATE RULE r (x INT) ON (SELECT a FROM t WHERE a > :x) DO DELETE FROM t; ACTIVATE RULE r (1)")
+    verbs = (["ls"], ["history"], ["history", "--rules"], ["show", "v"], ["show", "r"], ["doctor", "--quick"])
+    for verb in verbs:
         call = f"cli(['--db', {str(tmp_path / 'lake')!r}, *{verb!r}], standalone_mode=False)"
         assert not loaded_after(f"from viewkeeper.cli.app import cli\n{call}") & {"pyspark", "pysail", "sqlglot"}, verb
 

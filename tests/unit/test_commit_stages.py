@@ -127,6 +127,7 @@ def test_effects_happen_once_though_the_commit_is_prepared_again(connect: Connec
     assert shop.verify().equal
 
 
+@pytest.mark.spark_long
 def test_reactions_that_never_end_are_given_up(shop: vk.Database) -> None:
     class Endless(Recorder):
         def before_writing(self, tx: OpenTransaction) -> bool:

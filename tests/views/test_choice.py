@@ -131,6 +131,7 @@ def test_a_demand_view_counts_all_it_has_to_catch_up_with(large: vk.Database) ->
     assert sorted(large.sql("SELECT * FROM v").rows()) == truth(MISSING, *changes)
 
 
+@pytest.mark.spark_long
 def test_explain_view_shows_both_costs(large: vk.Database) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW v AS {MISSING}; CREATE VIEW virtual AS {MISSING}")
     lines = large.explain("v").splitlines()

@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 
 import viewkeeper as vk
+from tests.marks import long, spark_long
 
 TABLES = """
     CREATE TABLE a (k INT, x INT, y STRING);
@@ -84,7 +85,7 @@ def test_a_view_that_is_always_computed_anew_shares_nothing(sharing: vk.Database
     assert all("derived once" not in report.reason for report in commit.report.values())
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.spark_long) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *spark_long(1), *long(2)])
 def test_views_stay_true(sharing: vk.Database, seed: int) -> None:
     rng = random.Random(seed)
     names = list(VIEWS) if sharing._store.engine.kind == "sail" else ["by_x", "plain", "twice"]

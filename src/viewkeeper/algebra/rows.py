@@ -82,6 +82,16 @@ def row_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
+def row_order(row: tuple[Any, ...]) -> tuple[tuple[bool, str, Any], ...]:
+    """A key that orders rows of any values: NULLs last, values of one type by themselves."""
+
+    def one(value: Any) -> tuple[bool, str, Any]:
+        plain = isinstance(value, (bool, int, float, str))
+        return (value is None, type(value).__name__, value if plain else repr(value))
+
+    return tuple(one(value) for value in row)
+
+
 def _hashable_column(column: pa.ChunkedArray) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):

@@ -1,4 +1,4 @@
-"""The thresholds that decide where and how work is done. They change what a result costs, never the result."""
+"""The thresholds that decide where, how and when work is done. They change what a result costs, never the result."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ LEAST = {
     "merged_files": 2,
     "set_parts": 1,
     "view_threads": 1,
+    "action_threads": 1,
+    "action_attempts": 1,
 }
 """The smallest value of a threshold, where it is not 0."""
 
@@ -106,13 +108,22 @@ class Tuning:
     view_threads: int = 4
     """Views of a level that are maintained at the same time; most of the time they wait for the engine."""
 
+    action_threads: int = 16
+    """Detached rules whose actions run at the same time: a webhook that is slow to answer only waits."""
+
+    action_attempts: int = 8
+    """Attempts of a detached action before its firing is parked: with the pauses between them an hour and a half."""
+
+    retry_seconds: float = 1.0
+    """Seconds until a detached action that failed is tried again; four times as long after each further failure."""
+
     topk_slack: int = 50
     """A top-k holds twice this many rows, or twice its LIMIT if that is more; the rest is the buffer for deletes."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value, least = getattr(self, field.name), LEAST.get(field.name, 0)
-            kinds = (int, float) if field.name == "full_margin" else (int,)
+            kinds = (int, float) if isinstance(field.default, float) else (int,)
             if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
                 what = "number" if len(kinds) > 1 else "whole number"
                 raise SqlError(

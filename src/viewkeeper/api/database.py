@@ -22,6 +22,7 @@ from viewkeeper.api.table import Table
 from viewkeeper.api.transaction import Transaction
 from viewkeeper.api.view import View
 from viewkeeper.catalog import relations as rel
+from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.settings import Limits, Settings
@@ -41,13 +42,16 @@ from viewkeeper.errors import (
 )
 from viewkeeper.log import listing
 from viewkeeper.log.open_log import LOCK, create_database, find_state
+from viewkeeper.log.rule_listing import rule_firings
 from viewkeeper.log.storage import Storage, open_storage
 from viewkeeper.log.vacuuming import GRACE_SECONDS, Vacuumed, vacuum
 from viewkeeper.query.known_relations import known_relations
 from viewkeeper.query.result import Result
 from viewkeeper.query.verification import Certificate
+from viewkeeper.rules.detached import DetachedRules
+from viewkeeper.rules.processing import RuleProcessing
 from viewkeeper.sql.tokens import Statement
-from viewkeeper.statements.asking import explain_view_named, found_relation, verify_views
+from viewkeeper.statements.asking import explain_view_named, found_relation, missing_functions, verify_views
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_rules import create_rule
 from viewkeeper.statements.dispatch import run
@@ -130,8 +134,10 @@ class Database:
         self._local = threading.local()
         self._hooks: list[CommitHook] = []  # what reacts to commits
         self._actions = RuleActions(self)
+        self._detached = DetachedRules(store, self._actions, self._begun)
         if not store.engine.is_local and not store.lease.refused:
             self._probe(store)
+        self._detached.wake()
 
     @staticmethod
     def _probe(store: Store) -> None:
@@ -168,12 +174,16 @@ class Database:
     # life ----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the database; a transaction that is still open is rolled back. Closing twice is fine."""
+        """Closes the database; a transaction that is still open is rolled back. Closing twice is fine.
+
+        Actions of detached rules that are due are run first; those that take long or fail stay for later.
+        """
         if self._open is None:
             return
         open_transaction = getattr(self._local, "transaction", None)
         if open_transaction is not None:
             open_transaction.rollback()
+        self._detached.close()
         store, self._open = self._open, None
         store.close()
 
@@ -239,7 +249,9 @@ class Database:
 
     def _statement(self, statement: Statement) -> Result:
         with self._store.engine.running():
-            return run(_Session(self), statement)
+            done = run(_Session(self), statement)
+        self._detached.wake()
+        return done
 
     def _current(self) -> Transaction | None:
         current: Transaction | None = getattr(self._local, "transaction", None)
@@ -266,6 +278,18 @@ class Database:
     def transaction(self) -> Transaction:
         """A transaction: commits at the end of a `with` block, rolls back on an exception."""
         return Transaction(self)
+
+    def _begun(self) -> tuple[OpenTransaction, RuleProcessing]:
+        """A transaction for the action of a detached rule, and the rules that it may fire."""
+        begun = Transaction(self)
+        return begun._tx, begun._rules
+
+    def wait_for_rules(self, seconds: float = 60.0) -> bool:
+        """Waits until no action of a detached rule is due or running in this process; False if it takes longer.
+
+        An action that failed is due again after a pause, which is not waited for.
+        """
+        return self._detached.wait(seconds)
 
     def _alone(self, action: Callable[[Transaction], Result]) -> Result:
         """Runs a statement as its own transaction, again after a conflict."""
@@ -375,6 +399,7 @@ class Database:
             if there is None or there.text != statement.text:
                 self._alone(lambda tx: tx.change(lambda inside: create_rule(inside, statement, self._actions)))
             self._actions.register(called, function)
+            self._detached.wake()
             return function
 
         return made
@@ -429,6 +454,12 @@ class Database:
         """The commits, newest first: epoch, time, and what was created, dropped and changed."""
         store = self._store
         return listing.history(store.ledger, store.refresh(), limit)
+
+    def rule_firings(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The firings of rules, of the newest epoch first: epoch, rule, rows, milliseconds and outcome."""
+        store = self._store
+        state = store.refresh()
+        return rule_firings(store.ledger, state, limit, missing_functions(_Session(self), state))
 
     # housekeeping --------------------------------------------------------------------------------------
 
@@ -490,6 +521,10 @@ class _Session:
         if current is not None:
             current.check()
         return Result()
+
+    def has_function(self, rule: ActiveRule) -> bool:
+        """Whether the Python function of a rule was registered with the database object."""
+        return self._db._actions.has(rule)
 
     def control(self, word: str, place: Place) -> Result:
         """Begins, commits or rolls back the transaction of this thread."""

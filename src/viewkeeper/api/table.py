@@ -14,12 +14,10 @@ from viewkeeper.catalog.relations import Relation, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import NotFound
 from viewkeeper.log.listing import describe
-from viewkeeper.log.open_log import Held
 from viewkeeper.query.result import Result
 from viewkeeper.query.virtual_views import virtual_changes
-from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Change
-from viewkeeper.transaction.open_transaction import change_of_files, changed_epochs
+from viewkeeper.transaction.open_transaction import change_at, changed_epochs
 from viewkeeper.transaction.suspension import stale_remarks
 
 if TYPE_CHECKING:
@@ -74,14 +72,7 @@ class Readable:
             yield from virtual_changes(store, held, relation, since)
             return
         for epoch in changed_epochs(store, relation, since):
-            yield epoch, self._change_at(store, held, relation, epoch)
-
-    @staticmethod
-    def _change_at(store: Store, held: Held, relation: Relation, epoch: int) -> Change:
-        files = tuple(f for f in relation.files if f.first_epoch <= epoch <= f.last_epoch)
-        if not any(file.merged for file in files):
-            return change_of_files(store, relation.schema, files, held)
-        return change_of_files(store, relation.schema, files, held, epoch)
+            yield epoch, change_at(store, held, relation, epoch)
 
 
 class Table(Readable):

@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from viewkeeper.catalog.active_rules import IMMEDIATE
+from viewkeeper.catalog.active_rules import IMMEDIATE, ActiveRule
 from viewkeeper.catalog.declared_functions import Function
+from viewkeeper.catalog.name_errors import refuse_reserved
 from viewkeeper.errors import Place, SqlError, TypeMismatch
 from viewkeeper.maintain.redefining import definition_effects
 from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
 from viewkeeper.rules.processing import RuleProcessing
+from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_functions import declare_function
+from viewkeeper.statements.define_rules import CHANGING
 from viewkeeper.statements.dispatch import run
 from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.store import Store
@@ -76,7 +79,9 @@ class Transaction:
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
         """A step of the transaction that changes or defines something; `action` gives the number of rows."""
-        return Result(count=self._step(lambda: action(self._tx)))
+        self._tx.remarks.clear()
+        count = self._step(lambda: action(self._tx))
+        return Result(count=count, remarks=self._tx.remarks)
 
     def declare_function(self, function: Function) -> bool:
         """Declares a function by its target as part of the transaction; others can use it after the commit."""
@@ -134,6 +139,7 @@ class Transaction:
         """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
         tx, source, settings = self._tx, os.fspath(path), dict(options or {})
         if create and tx.find(table) is None:
+            refuse_reserved(table)
             tx.create(table, self._surviving(lambda: loading.schema_of_file(tx, source, format, settings)))
         return self._step(lambda: loading.load_file(tx, tx.table(table), source, format, settings))
 
@@ -156,6 +162,7 @@ class Transaction:
         gathered, self._gathered = self._tx, None
         with self._db._store.engine.running():
             self.commit_info = commit_transaction(gathered)
+        self._db._detached.wake()
         return self.commit_info
 
     def rollback(self) -> None:
@@ -172,6 +179,21 @@ class ActionTransaction(Transaction):
         self._db = db
         self._gathered = tx
         self.commit_info = None
+
+    def _statement(self, statement: Statement) -> Result:
+        """Runs a query or a change; definitions are refused, because the action may have to be run again."""
+        if not isinstance(sql.parse(statement), (sql.Select, *CHANGING)):
+            word = str(statement.tokens[0].text).upper()
+            raise SqlError(
+                f"the action of a rule reads and changes tables: {word} cannot be part of it",
+                place=Place.at(statement.text, statement.start, len(word)),
+                hint="use SELECT, INSERT, UPDATE, DELETE, MERGE or TRUNCATE",
+            )
+        return super()._statement(statement)
+
+    def datalog(self, text: str) -> Result:
+        """Refuses: the action of a rule defines nothing."""
+        raise SqlError("the action of a rule cannot change Datalog rules", hint="change tables only")
 
     def _step(self, action: Callable[[], T]) -> T:
         """A step of the action; immediate rules look at it when the action is over."""
@@ -220,6 +242,10 @@ class _Session:
         """Runs deferred rules and assertions."""
         self._transaction.check()
         return Result()
+
+    def has_function(self, rule: ActiveRule) -> bool:
+        """Whether the Python function of a rule was registered with the database object."""
+        return self._transaction._db._actions.has(rule)
 
     def control(self, word: str, place: Place) -> Result:
         """Refuses BEGIN, COMMIT and ROLLBACK."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 INSERTED, DELETED, UPDATED = "inserted", "deleted", "updated"
@@ -26,7 +26,7 @@ class Action:
 
     kind: str
     text: str
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     timeout: float = 10.0
     private: bool = False
 
@@ -39,7 +39,8 @@ class ActiveRule:
     `watched` is the id of the relation whose change is derived for it: `relation` itself, or the virtual view of its
     different rows where it may have duplicates. `order` counts rules in the order of their creation. `activations` is
     the id of the table that has one row for each activation of a rule with `parameters` (names and types). `uses` are
-    the ids of the relations that its condition and its action name. `text` is the statement that made it.
+    the ids of the relations that its condition and its action name. `text` is the statement that made it; `query` is
+    the query in brackets after ON, as it was written.
     """
 
     id: str
@@ -59,6 +60,7 @@ class ActiveRule:
     uses: tuple[str, ...] = ()
     enabled: bool = True
     text: str = ""
+    query: str = ""
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -96,9 +98,10 @@ class ActiveRule:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A firing of a detached rule: the rule's id and the epoch whose change it reacts to.
+    """A firing of a detached rule: the rule's id and the epoch whose change it reacts to, which was committed `at`.
 
-    `attempts` counts those that failed; it is tried again from `due` on; `parked` says why it is not tried any more.
+    `attempts` counts those that failed, the last one for `problem`; it is tried again from `due` on; `parked` says why
+    it is not tried any more.
     """
 
     rule: str
@@ -107,6 +110,8 @@ class Waiting:
     attempts: int = 0
     due: float = 0.0
     parked: str = ""
+    problem: str = ""
+    at: float = 0.0
 
     @property
     def key(self) -> tuple[str, int]:
@@ -117,6 +122,10 @@ class Waiting:
         """For the ledger."""
         return asdict(self)
 
+    def ended(self, name: str, outcome: str, rows: int = 0, ms: float = 0.0) -> dict[str, Any]:
+        """For the ledger: the firing of the rule of a name is over, with an outcome for so many rows."""
+        return {"ended": list(self.key), "name": name, "rows": rows, "ms": ms, "outcome": outcome}
+
 
 def rules_after(rules: Mapping[str, ActiveRule], changes: Mapping[str, Any]) -> Mapping[str, ActiveRule]:
     """Rules after some were made or changed, and others (None) dropped; keys are their ids."""
@@ -124,8 +133,21 @@ def rules_after(rules: Mapping[str, ActiveRule], changes: Mapping[str, Any]) -> 
     return kept | {key: ActiveRule.from_json(body) for key, body in changes.items() if body is not None}
 
 
-def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any]]) -> tuple[Waiting, ...]:
-    """Firings that wait after some changes: {"ended": [rule, epoch]}, or a firing that is new or has another state."""
+def rule_changes(rules: Mapping[str, ActiveRule], changes: Mapping[str, ActiveRule | None]) -> list[str]:
+    """What changes do to rules, as the history lists it: 'created the rule r'. Keys are their ids."""
+    made = [rule.name for key, rule in changes.items() if rule is not None and key not in rules]
+    dropped = [rules[key].name for key, rule in changes.items() if rule is None and key in rules]
+    found = [f"{'replaced' if name in dropped else 'created'} the rule {name}" for name in made]
+    found += [f"dropped the rule {name}" for name in dropped if name not in made]
+    altered = [rule for key, rule in changes.items() if rule is not None and key in rules]
+    return found + [f"{'enabled' if rule.enabled else 'disabled'} the rule {rule.name}" for rule in altered]
+
+
+def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any]], at: float) -> tuple[Waiting, ...]:
+    """Firings that wait after some changes: {"ended": [rule, epoch], ...}, or a firing, new or with another state.
+
+    New ones belong to a commit `at` that time.
+    """
     there = {firing.key: firing for firing in waiting}
     for change in changes:
         if "ended" in change:
@@ -133,5 +155,5 @@ def waiting_after(waiting: Iterable[Waiting], changes: Iterable[Mapping[str, Any
             there.pop((rule, epoch), None)
         else:
             firing = Waiting(**change)
-            there[firing.key] = firing
+            there[firing.key] = firing if firing.at else replace(firing, at=at)
     return tuple(there.values())

@@ -1,10 +1,11 @@
-"""Names for people. An auxiliary relation has no name of its own: it is called after a view that needs it."""
+"""Names for people. A hidden relation has no name of its own: it is called after the view or rule that needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from viewkeeper.algebra.printing import contents
+from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, as_derived
 from viewkeeper.catalog.state import State
 
@@ -22,6 +23,18 @@ def display_name(relations: Iterable[Relation], relation: Relation) -> str:
     users = needed_by(relations, relation)
     place = f"{numbered(users[0])[relation.id]} of {users[0].name}" if users else "auxiliary relation"
     return f"{place} ({contents(relation.definition.maintained)})"
+
+
+def serving_rules(rules: Iterable[ActiveRule]) -> dict[str, str]:
+    """What the hidden relations that serve rules are called, by id: 'activations of the rule r'."""
+    found: dict[str, str] = {}
+    for rule in rules:
+        found[rule.relation] = f"query of the rule {rule.name}"
+        if rule.watched != rule.relation:
+            found[rule.watched] = f"distinct rows of the rule {rule.name}"
+        if rule.activations is not None:
+            found[rule.activations] = f"activations of the rule {rule.name}"
+    return found
 
 
 def numbered(view: Derived) -> dict[str, str]:

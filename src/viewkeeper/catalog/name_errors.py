@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import difflib
 
+from viewkeeper.algebra.schema import RESERVED, RESERVED_PREFIX, is_reserved
 from viewkeeper.algebra.types import spelled
-from viewkeeper.catalog.relations import Relation, Table
-from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, ViewkeeperError
+from viewkeeper.catalog.relations import AssertionView, Relation, Table
+from viewkeeper.errors import AlreadyExists, NotFound, Place, SqlError, ViewkeeperError, place_of
+
+
+def refuse_reserved(name: str, place: Place | None = None) -> None:
+    """Raises for the name of a relation that only relations of the system can have."""
+    if is_reserved(name):
+        raise SqlError(
+            f"'{name}' is a reserved name",
+            place=place or place_of(name),
+            detail=f"reserved are {', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}",
+            hint=f"call it for instance '{name.lstrip('_')}'",
+        )
 
 
 def already_exists(there: Relation, name: str, wanted: type[Relation]) -> AlreadyExists:
     """The error for a name that is taken."""
     kind, new = there.kind_words, wanted.kind_words.upper()
     again = ""
-    if isinstance(there, wanted):
+    if isinstance(there, wanted) and wanted is not AssertionView:
         again = (
             f", or CREATE {new} IF NOT EXISTS" if wanted is Table else f", or CREATE OR REPLACE {new} {spelled(name)}"
         )
     hint = f"DROP {kind.upper()} {spelled(name)}{again}"
-    return AlreadyExists(f"there is already a {kind} named '{name}'", hint=hint)
+    return AlreadyExists(f"there is already {_article(kind)} {kind} named '{name}'", hint=hint)
 
 
 def wrong_kind(there: Relation, verb: str, place: Place | None = None) -> SqlError:
     """The error for a statement such as DROP TABLE that names another kind of relation."""
     kind = there.kind_words
-    article = "an" if kind[0] in "aeiou" else "a"
     hint = f"{verb} {kind.upper()} {spelled(there.name)}"
     if verb == "ALTER":
-        hint = "SHOW VIEWS lists the views" if isinstance(there, Table) else f"{hint} AS SELECT ..."
-    return SqlError(f"{there.name} is {article} {kind}", place=place, hint=hint)
+        change = "ON VIOLATION ABORT or WARN" if isinstance(there, AssertionView) else "AS SELECT ..."
+        hint = "SHOW VIEWS lists the views" if isinstance(there, Table) else f"{hint} {change}"
+    return SqlError(f"{there.name} is {_article(kind)} {kind}", place=place, hint=hint)
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[0] in "aeiou" else "a"
 
 
 def no_such_table(name: str, names: list[str], place: Place | None, what: str = "table") -> ViewkeeperError:

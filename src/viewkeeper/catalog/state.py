@@ -219,7 +219,7 @@ class State:
             committed_at=entry["at"],
             functions=applied(self.functions, entry.get("functions", {})),
             rules=rules_after(self.rules, entry.get("rules", {})),
-            waiting=waiting_after(self.waiting, entry.get("waiting", ())),
+            waiting=waiting_after(self.waiting, entry.get("waiting", ()), entry["at"]),
         )
 
     def _apply_housekeeping(self, entry: dict[str, Any]) -> State:
@@ -242,7 +242,7 @@ class State:
             oldest=max(self.oldest, entry.get("oldest", 0)),
             removed=tuple(item for item in removed if item[0] not in swept),
             revoked=self.revoked | frozenset(entry.get("revoked", ())),
-            waiting=waiting_after(self.waiting, entry.get("waiting", ())),
+            waiting=waiting_after(self.waiting, entry.get("waiting", ()), entry["at"]),
         )
         first = state._first_readable
         for key, relation in relations.items():
@@ -303,5 +303,5 @@ class State:
             body.get("link", ""),
             functions=applied({}, body.get("functions", {})),
             rules=rules_after({}, body.get("rules", {})),
-            waiting=waiting_after((), body.get("waiting", ())),
+            waiting=waiting_after((), body.get("waiting", ()), 0.0),
         )

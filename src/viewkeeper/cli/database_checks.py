@@ -1,4 +1,4 @@
-"""The checks of `doctor` in a database: ledger, data files, and leftovers of dead processes. Changes nothing."""
+"""The checks of `doctor` in a database: ledger, files, functions, rules, leftovers of processes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
     yield Finding("Ledger", "ok", f"{kept}, made with the engine {state.settings.engine}")
     yield from _check_files(storage, state, quick=quick)
     yield from _check_functions(state)
+    yield from _check_rules(state)
     if not any(fault.status == "problem" for fault in faults):  # else a lost entry may name the unnamed files
         yield from _check_leftovers(storage, state)
 
@@ -60,6 +61,22 @@ def _check_functions(state: State) -> Iterator[Finding]:
             yield Finding("Function", "note", f"{found}; its module is not found here", todo)
         else:
             yield Finding("Function", "ok", found)
+
+
+def _check_rules(state: State) -> Iterator[Finding]:
+    """Rules that miss a relation, and firings that are parked: they are not tried again by themselves."""
+    there = {relation.id for relation in state.alive()}
+    for rule in sorted(state.rules.values(), key=lambda rule: rule.order):
+        if not there.issuperset(rule.needs):
+            found = f"{rule.name} watches or uses a relation that is not there any more"
+            yield Finding("Rule", "problem", found, f"DROP RULE {rule.name}, and create it again")
+        parked = [firing for firing in state.waiting if firing.rule == rule.id and firing.parked]
+        if parked:
+            are = "is parked, of" if len(parked) == 1 else "are parked, the first one of"
+            found = (
+                f"{count_of(len(parked), 'firing')} of {rule.name} {are} epoch {parked[0].epoch}: {parked[0].parked}"
+            )
+            yield Finding("Rule", "note", found, f"mend the cause, then RETRY RULE {rule.name}")
 
 
 def _message(problem: ViewkeeperError) -> str:

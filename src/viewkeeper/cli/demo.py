@@ -13,7 +13,7 @@ import click
 
 from viewkeeper.cli.demo_data import CUSTOMERS, LARGEST, ORDERS, write_files
 from viewkeeper.cli.narrator import INDENT, Narrator
-from viewkeeper.cli.output import note, stderr
+from viewkeeper.cli.output import count_of, note, stderr
 from viewkeeper.cli.progress import of_views
 from viewkeeper.cli.session import Options
 
@@ -55,6 +55,15 @@ CHANGES = (
     "DELETE FROM parts WHERE whole = 'wheel 17' AND part = 'hub 17'",
 )
 
+RULE = (
+    "CREATE TABLE reminders (customer INT, region STRING)",
+    "CREATE RULE remind ON no_orders WHEN INSERTED\nDO INSERT INTO reminders SELECT customer, region FROM inserted",
+)
+
+ASSERTION = "CREATE ASSERTION no_part_of_itself CHECK (NOT EXISTS (SELECT * FROM needs WHERE whole = part))"
+
+CYCLE = "INSERT INTO parts VALUES ('spoke 17', 'bike 17')"
+
 
 @click.command(short_help="See what it does, in a temporary directory.")
 @click.option("--engine", type=click.Choice(["spark", "sail"]), help="The same as --engine before the verb.")
@@ -91,6 +100,8 @@ def _tell(tell: Narrator, directory: str, engine: str) -> None:
     _views(tell)
     before = tell.db.epoch
     _commit(tell)
+    _rule(tell)
+    _assertion(tell)
     _explain(tell)
     _another_query(tell)
     _time_travel(tell, before)
@@ -129,17 +140,13 @@ def _views(tell: Narrator) -> None:
 def _commit(tell: Narrator) -> None:
     tell.chapter(
         "A change, and exactly what it changes",
-        "One transaction: a new customer, a first order, the largest order is canceled, and a wheel loses its hub. "
-        "preview() says what would change in each view, and writes nothing.",
+        "One transaction: a new customer, a first order, the largest order is canceled, and a wheel loses its hub.",
     )
     statements = ";\n".join(CHANGES)
     with tell.db.transaction() as tx:
-        tell.python(f'tx = db.transaction()\ntx.sql("""\n{statements}\n""")\ntx.preview()')
+        tell.python(f'tx = db.transaction()\ntx.sql("""\n{statements}\n""")')
         with of_views(tell.db):
             tx.sql(statements)
-            preview = tx.preview()
-        counts = [(name, preview[name].inserted.num_rows, preview[name].deleted.num_rows) for name in VIEWS]
-        tell.table(("view", "inserted", "deleted"), counts)
         tell.python("commit = tx.commit()")
         begun = time.monotonic()
         with of_views(tell.db):
@@ -176,6 +183,40 @@ def _times(tell: Narrator, commit: Commit, seconds: float) -> None:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def _rule(tell: Narrator) -> None:
+    tell.chapter(
+        "A rule that fires",
+        "A rule does something when rows appear in a table, a view or a query, or leave it. This one is on a view with "
+        "NOT EXISTS: a customer whose last order is deleted is reminded, in the same commit.",
+    )
+    for statement in RULE:
+        tell.sql(statement)
+    tell.python(f'commit = db.sql("DELETE FROM orders WHERE id = {ORDERS + 1}").commit')
+    with of_views(tell.db):
+        commit = tell.db.sql(f"DELETE FROM orders WHERE id = {ORDERS + 1}").commit
+    assert commit is not None, "the order was there"
+    tell.answer(f"epoch {commit.epoch}; fired: {', '.join(commit.rules)}")
+    tell.changes({name: commit.changes[name] for name in ("no_orders", "reminders")})
+
+
+def _assertion(tell: Narrator) -> None:
+    tell.chapter(
+        "An assertion that refuses",
+        "An assertion is a query that must stay empty, here over the recursion: nothing is a part of itself. It is "
+        "checked by the change of that query. preview() says what would change, and what would be violated.",
+    )
+    tell.sql(ASSERTION)
+    tell.python(f'tx = db.transaction()\ntx.sql("{CYCLE}")\npreview = tx.preview()')
+    with tell.db.transaction() as tx, of_views(tell.db):
+        tx.sql(CYCLE)
+        preview = tx.preview()
+        tx.rollback()
+    tell.answer(f"needs: {count_of(preview['needs'].inserted.num_rows, 'row')} would be inserted")
+    for text in preview.assertions:
+        tell.paragraph(text)
+    tell.refused(CYCLE)
 
 
 def _explain(tell: Narrator) -> None:

@@ -37,8 +37,8 @@ def doctor(options: Options, quick: bool, db: str | None) -> None:
 
     On this machine: Python, Java, package versions, disk space, and whether each engine starts and answers. In a
     database: that no entry of the ledger is missing, damaged or misplaced, that every data file it names exists, has
-    the right checksum and can be read, and what dead processes left behind. Changes nothing. Exit code 1 if there is a
-    problem.
+    the right checksum and can be read, whether firings of rules are parked, and what dead processes left behind.
+    Changes nothing. Exit code 1 if there is a problem.
     """
     if db is not None:
         options = replace(options, db=db, db_given=True)

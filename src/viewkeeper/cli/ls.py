@@ -1,4 +1,4 @@
-"""viewkeeper ls: the tables and views."""
+"""viewkeeper ls: the tables, views and assertions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from viewkeeper.cli.session import Options
 COLUMNS = ("name", "kind", "columns", "files", "stored_rows", "bytes")
 
 
-@click.command(short_help="List the tables and views.")
-@click.option("--all", "hidden", is_flag=True, help="Also list the auxiliary relations of views.")
+@click.command(short_help="List the tables, views and assertions.")
+@click.option("--all", "hidden", is_flag=True, help="Also list the auxiliary relations of views and rules.")
 @click.pass_obj
 def ls(options: Options, hidden: bool) -> None:
-    """Lists the tables and views: name, kind, columns, files, stored rows (changes included) and size.
+    """Lists the tables, views and assertions: name, kind, columns, files, stored rows (changes included) and size.
 
     Where there are views, their options are listed too; where one is suspended, the epoch since which it is stale.
     """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from viewkeeper.algebra.json_values import to_text
 from viewkeeper.cli.output import count_of, stdout, table_lines
 from viewkeeper.cli.progress import moving, of_views
-from viewkeeper.cli.value_texts import to_text
 from viewkeeper.errors import ViewkeeperError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from viewkeeper.cli.value_texts import to_cell, to_csv, to_json
+from viewkeeper.algebra.json_values import to_json
+from viewkeeper.cli.value_texts import to_cell, to_csv
 
 if TYPE_CHECKING:
     from viewkeeper.query.result import Result

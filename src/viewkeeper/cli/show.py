@@ -1,4 +1,4 @@
-"""viewkeeper show: everything about one table or view."""
+"""viewkeeper show: everything about one table, view, assertion or rule."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from viewkeeper.cli.output import print_object, print_result, print_rows, size, stdout
 from viewkeeper.cli.session import Options
+from viewkeeper.cli.show_rule import find_rule, no_such_rule, show_rule
 from viewkeeper.errors import NotFound
 
 if TYPE_CHECKING:
@@ -17,17 +18,27 @@ if TYPE_CHECKING:
     from viewkeeper.catalog.state import State
 
 
-@click.command(short_help="Show a table or view: definition, keys, epochs, files, rows.")
+@click.command(short_help="Show a table, view, assertion or rule.")
 @click.argument("name")
 @click.option("--rows", "count", type=click.IntRange(min=0), default=0, metavar="N", help="Also print N rows.")
 @click.option("--as-of", "epoch", type=click.IntRange(min=0), metavar="EPOCH", help="As it was at this epoch.")
+@click.option("--rule", "is_rule", is_flag=True, help="The rule NAME, where a table or view has that name too.")
 @click.pass_obj
-def show(options: Options, name: str, count: int, epoch: int | None) -> None:
-    """Shows the table or view NAME: definition, keys, epochs, files and size, and some of its rows.
+def show(options: Options, name: str, count: int, epoch: int | None, is_rule: bool) -> None:
+    """Shows the table, view or assertion NAME: definition, keys, epochs, files and size, and some of its rows.
 
-    In CSV form --rows prints the rows alone.
+    Of an assertion, the rows are those that violate it. Of a rule it shows the definition, when it fires, its
+    activations and its last firings. In CSV form --rows prints the rows alone.
     """
-    state, _ = options.log()
+    state, ledger = options.log()
+    rule = find_rule(state, name)
+    if is_rule and rule is None:
+        raise no_such_rule(state, name)
+    if rule is not None and (is_rule or state.find(name) is None):
+        if count or epoch is not None:
+            raise click.UsageError(f"{rule.name} is a rule: --rows and --as-of are for tables and views")
+        show_rule(state, ledger, rule, options.form)
+        return
     relation = _find(state, name, epoch)
     about = _about(state, relation, epoch)
     if options.form == "table":
@@ -52,7 +63,7 @@ def _find(state: State, name: str, epoch: int | None) -> Relation:
         state.check_epoch(epoch)
     relation = state.find(name, epoch)
     if relation is None and (epoch is None or state.find(name) is None):
-        raise no_such_table(name, state.names(), None)
+        raise no_such_table(name, [*state.names(), *(rule.name for rule in state.rules.values())], None)
     if relation is None:
         raise NotFound(f"there was no table named '{name}' at epoch {epoch}", hint="leave --as-of out")
     return relation
@@ -60,7 +71,7 @@ def _find(state: State, name: str, epoch: int | None) -> Relation:
 
 def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any]:
     from viewkeeper.catalog.display_names import auxiliaries
-    from viewkeeper.catalog.relations import Derived
+    from viewkeeper.catalog.relations import AssertionView, Derived
 
     files = relation.files_at(state.epoch if epoch is None else epoch)
     body: dict[str, Any] = {
@@ -83,6 +94,8 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
             body["refreshed_epoch"] = relation.definition.refreshed
         if relation.definition.suspended and (epoch is None or epoch >= relation.definition.suspended):
             body["stale_since"] = relation.definition.suspended
+    if isinstance(relation, AssertionView):
+        body["on_violation"] = relation.definition.violation
     if epoch is not None:
         body["as_of"] = epoch
         body["changed_epoch"] = min(body["changed_epoch"], epoch)
@@ -92,12 +105,15 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
 def definition(relation: Relation, epoch: int) -> str:
     """The statement that creates a table, or a view as it was at an epoch."""
     from viewkeeper.algebra.types import spelled
-    from viewkeeper.catalog.relations import Derived
+    from viewkeeper.catalog.relations import AssertionView, Derived
     from viewkeeper.log.listing import options_text
 
     if not isinstance(relation, Derived):
         return table_definition(relation.name, relation.schema)
     view = relation.definition_at(epoch)
+    if isinstance(relation, AssertionView):
+        violation = "" if view.violation == "abort" else f" ON VIOLATION {view.violation.upper()}"
+        return f"CREATE ASSERTION {spelled(relation.name)}{violation} CHECK (NOT EXISTS (\n{view.sql}\n));"
     columns = ", ".join(spelled(name) for name in view.names)
     options = f" WITH ({options_text(view.options)})" if view.options else ""
     return f"CREATE {relation.kind_words.upper()} {spelled(relation.name)} ({columns}){options} AS\n{view.sql};"
@@ -124,6 +140,7 @@ def _print(about: dict[str, Any]) -> None:
     facts = {
         "keys": ", ".join(about["keys"]) or "none",
         "reads": ", ".join(about.get("reads", ())),
+        "violation": about.get("on_violation", ""),
         "auxiliary": ", ".join(about.get("auxiliary", ())),
         "refreshed": f"epoch {about['refreshed_epoch']}" if "refreshed_epoch" in about else "",
         "stale since": f"epoch {about['stale_since']} (suspended)" if "stale_since" in about else "",

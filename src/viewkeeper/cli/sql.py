@@ -14,6 +14,7 @@ from viewkeeper.errors import SqlError
 
 if TYPE_CHECKING:
     from viewkeeper.query.result import Result
+    from viewkeeper.transaction.change import Commit
 
 
 @click.command(short_help="Run SQL statements.")
@@ -67,6 +68,12 @@ def _makes_table(script: str) -> bool:
     return any(isinstance(parse(statement), CreateTable) for statement in split(script))
 
 
+def _fired(commit: Commit) -> str:
+    """Which rules fired inside a commit."""
+    names = list(dict.fromkeys(commit.rules))
+    return f"; fired: {', '.join(names)}" if names else ""
+
+
 def _print(result: Result, form: str) -> None:
     for remark in result.remarks:
         note(remark)
@@ -76,6 +83,6 @@ def _print(result: Result, form: str) -> None:
             note(f"({count_of(rows, 'row')})")
     elif result.commit is not None:
         touched = "" if result.count is None else f", {count_of(result.count, 'row')}"
-        note(f"epoch {result.commit.epoch}{touched}")
+        note(f"epoch {result.commit.epoch}{touched}{_fired(result.commit)}")
     elif result.count is not None:
         note(count_of(result.count, "row"))

@@ -26,6 +26,9 @@ POINTS = (
     "vacuum-half",
 )
 
+DETACHED_POINTS = ("entry-synced", "detached-before-call", "detached-acted", "detached-ended")
+"""Where the run of a detached rule's firing can end: after its commit, before and after its action, after its end."""
+
 _seen: dict[str, int] = {}
 
 

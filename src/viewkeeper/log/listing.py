@@ -11,19 +11,22 @@ import pyarrow as pa
 from viewkeeper.algebra.schema import is_reserved
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.catalog.declared_functions import users_of
-from viewkeeper.catalog.display_names import display_name
+from viewkeeper.catalog.display_names import display_name, serving_rules
 from viewkeeper.catalog.relations import Derived, Relation, Table
 from viewkeeper.catalog.state import State
 from viewkeeper.log.ledger import Ledger
+from viewkeeper.log.rule_listing import rule_texts
 
 
 def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
     """The relations by name: kind, columns, files, stored rows, bytes, options and the epoch since which one is stale.
 
-    Auxiliary relations are listed if asked for.
+    Hidden relations, which serve views and rules, are listed if asked for.
     """
     there = state.alive()
-    named = [(display_name(there, r), r) for r in there if hidden or not r.is_hidden]
+    of_rules = serving_rules(state.rules.values())
+    shown = [r for r in there if hidden or not r.is_hidden]
+    named = [(of_rules[r.id] if r.is_hidden and r.id in of_rules else display_name(there, r), r) for r in shown]
     return [
         {
             "name": name,
@@ -120,6 +123,7 @@ def history(
     """The commits, newest first. `separators`: counts of rows have thousands separators."""
     names = {relation.id: relation.name for relation in state.relations.values()}
     hidden = {relation.id for relation in state.relations.values() if relation.is_hidden}
+    activations = {rule.activations: rule.name for rule in state.rules.values()}
     found: list[dict[str, Any]] = []
     for entry in ledger.entries(state.number):
         if limit is not None and len(found) >= limit:
@@ -129,7 +133,8 @@ def history(
             if is_reserved(body["name"]):
                 hidden.add(body["id"])
         if entry["kind"] == "commit":
-            found.append(_history_row(entry, names, hidden, "," if separators else ""))
+            row = _history_row(entry, names, hidden, "," if separators else "")
+            found.append({**row, "changes": "; ".join([*row["changes"], *rule_texts(entry, activations)])})
     return found
 
 
@@ -152,7 +157,7 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[st
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),
-        "changes": "; ".join(changes),
+        "changes": changes,
     }
 
 

@@ -18,6 +18,7 @@ from viewkeeper.log.failpoints import point
 from viewkeeper.log.leases import Leases, found_leases, lease_of
 from viewkeeper.log.open_log import LOCK, OpenLog
 from viewkeeper.log.storage import Listed, Storage, is_full, now
+from viewkeeper.log.turns import sweep_turns
 
 GRACE_SECONDS = 3600.0
 
@@ -40,6 +41,7 @@ def vacuum(log: OpenLog, grace: float) -> Vacuumed:
     with storage.lock(LOCK):
         log.refresh()
         log.write_lease()
+        sweep_turns(storage)
         temporary = [item.path for item in storage.list("ledger") if item.path.endswith(".tmp")]
         scratch = storage.children("scratch")
         listed = {item.path: item for item in storage.list("relations")}

@@ -317,8 +317,7 @@ class Fold:
                 return NOT_REACHED
             if folded.table is not None:
                 join_rows(task.tx, task.relation, folded.table)
-                again = f"{folded.reread} group{'s' if folded.reread != 1 else ''} lost an extremum and were read again"
-                return replace(choice, note=again if folded.reread else "")
+                return replace(choice, note=_read_again(folded.reread))
         pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
         if pairs:
             change = once(change)
@@ -363,3 +362,10 @@ def picked_by(
         return (change, *sources)
     change = once(change)
     return tuple(n.Restrict(source, change, pairs) for source in sources)
+
+
+def _read_again(groups: int) -> str:
+    """What a report says of groups that were read again; nothing if there are none."""
+    if groups == 1:
+        return "1 group lost an extremum and was read again"
+    return f"{groups} groups lost an extremum and were read again" if groups else ""

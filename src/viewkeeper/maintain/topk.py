@@ -174,7 +174,8 @@ class TopK:
         if found is None:
             return NOT_REACHED
         join_rows(task.tx, task.relation, found.table)
-        again = f"{found.reread} top-k buffer{'s' if found.reread != 1 else ''} ran short and were read again"
+        one = found.reread == 1
+        again = f"{found.reread} top-k buffer{'' if one else 's'} ran short and {'was' if one else 'were'} read again"
         return replace(choice, note=again if found.reread else "")
 
     def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:

@@ -153,7 +153,7 @@ def select_frame_at(store: Store, state: State, epoch: int, query: QueryText) ->
 def read_in(tx: OpenTransaction, name: str, place: Place | None) -> Scan | Frame:
     """A relation as a transaction sees it: what to read of a stored one, the rows of a virtual view."""
     if name.endswith(OLD_STATE):
-        tables = TablesAt(tx.store, tx.state, tx.state.epoch)
+        tables = TablesAt(tx.store, tx.state, tx.old_epoch)
         tx.reads.append(Read(tables.relation(name.removesuffix(OLD_STATE), place).id))
         return read_at(tables, name.removesuffix(OLD_STATE), place)
     relation = tx.relation(name, place)

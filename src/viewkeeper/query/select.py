@@ -79,7 +79,7 @@ class TablesIn:
 
     def _before(self, name: str, place: Place) -> Stored | Virtual:
         """A relation as it was before the transaction."""
-        found = TablesAt(self.tx.store, self.tx.state, self.tx.state.epoch).find(name, place)
+        found = TablesAt(self.tx.store, self.tx.state, self.tx.old_epoch).find(name, place)
         if isinstance(found, Virtual):
             return Virtual(found.name, replace(found.query, node=_marked_old(found.query.node)))
         return replace(found, id=f"{found.id}{OLD_STATE}")
@@ -90,7 +90,7 @@ class TablesIn:
 
     def reader(self) -> Reader:
         """A reader of what the transaction sees."""
-        return _Given(StateReader.of(self.tx), self.given)
+        return _Given(StateReader.of(self.tx, self.tx.old_epoch), self.given)
 
 
 def _marked_old(node: n.Node) -> n.Node:

@@ -10,6 +10,7 @@ from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import Place, SqlError, place_of
 from viewkeeper.query.virtual_views import virtual_query
 from viewkeeper.recursion.pushed_constants import with_constants
+from viewkeeper.sql.dialect import OLD_STATE
 from viewkeeper.sql.query import Query, Stored, Virtual, translate
 from viewkeeper.sql.table_references import named_columns
 from viewkeeper.transaction.open_transaction import OpenTransaction
@@ -24,6 +25,12 @@ class Names:
 
     def find(self, name: str, place: Place) -> Stored | Virtual:
         """The relation of a name."""
+        if name.endswith(OLD_STATE):
+            raise SqlError(
+                "AS OF OLD reads a table as before a transaction: it cannot stand in the query of a view",
+                place=place,
+                hint="use it in the condition or the action of a rule",
+            )
         relation = self.tx.relation(name, place)
         self.used[relation.id] = relation
         if isinstance(relation, VirtualView):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived, MaterializedView, VirtualView, as_derived
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.connect_columns import listed
@@ -13,7 +12,7 @@ from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.expanding import expanded
-from viewkeeper.maintain.net_changes import net_change, net_difference
+from viewkeeper.maintain.past_changes import has_auxiliaries, virtual_change
 from viewkeeper.maintain.propagation import affected
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.sql.dialect import OLD_STATE
@@ -32,14 +31,8 @@ def virtual_frame(store: Store, state: State, relation: VirtualView, epoch: int)
     """The rows of a virtual view at an epoch."""
     definition = relation.definition_at(epoch)
     reader = StateReader(store, state.relations.__getitem__, epoch, epoch)
-    node = definition.maintained if _has_auxiliaries(state, definition, epoch) else definition.as_written
+    node = definition.maintained if has_auxiliaries(state, definition, epoch) else definition.as_written
     return named_frame(store, Query(node, definition.names), reader)
-
-
-def _has_auxiliaries(state: State, definition: Definition, since: int) -> bool:
-    """Whether all auxiliary relations of a virtual view can be read from an epoch on."""
-    found = [state.relations.get(key) for key in definition.hidden]
-    return all(r is not None and r.created <= since and state.oldest_of(r) <= since for r in found)
 
 
 def stale(tx: OpenTransaction) -> set[str]:
@@ -85,15 +78,6 @@ def virtual_changes(store: Store, held: Held, relation: VirtualView, since: int)
         for scan in n.scans(definition.as_written):
             epochs.update(changed_epochs(store, state.relations[scan.relation], since))
     for epoch in sorted(number for number in epochs if number > since and number >= relation.created):
-        reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
-        now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
-        node = now.as_written
-        if epoch == relation.created:
-            rows = net_difference(store, relation, node, None, reader)
-        elif now is not before:
-            rows = net_difference(store, relation, node, before.as_written, reader)
-        else:
-            node = now.maintained if _has_auxiliaries(state, now, epoch - 1) else node
-            rows = net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
+        rows = virtual_change(store, state, relation, epoch)
         if rows.num_rows:
             yield epoch, Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]

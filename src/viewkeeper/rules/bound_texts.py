@@ -60,13 +60,17 @@ def _named(text: str) -> list[tuple[int, int, str]]:
         following = tokens[index + 1 : index + 3]
         before = tokens[index - 1] if index else None
         if token.text == ":" and following and following[0].start == token.end + 1:
-            # after a name or a bracket, a colon begins a path into a variant
-            if before is None or before.end + 1 < token.start or before.text in ("(", ","):
+            if before is None or before.end + 1 < token.start or not _ends_value(before):
                 found.append((token.start, following[0].end + 1, f":{str(following[0].text).lower()}"))
         elif _begins_row(token.text, before) and len(following) == 2 and following[0].text == ".":
             name = f"{str(token.text).lower()}.{str(following[1].text).lower()}"
             found.append((token.start, following[1].end + 1, name))
     return found
+
+
+def _ends_value(token: Token) -> bool:
+    """Whether a colon right after a token begins a path into a variant: after a name or a bracket."""
+    return token.text in (")", "]") or token.text[-1:].isalnum() or token.text.endswith("_")
 
 
 def _begins_row(text: str, before: Token | None) -> bool:

@@ -16,17 +16,18 @@ import contextlib
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from viewkeeper.algebra.rows import row_tuples
-from viewkeeper.algebra.types import parse_type
-from viewkeeper.catalog.active_rules import DEFERRED, DETACHED, IMMEDIATE, PYTHON, ActiveRule, Waiting
+from viewkeeper.catalog.active_rules import DEFERRED, DETACHED, IMMEDIATE, ActiveRule, Waiting
 from viewkeeper.errors import RuleLoop, ViewkeeperError
 from viewkeeper.maintain.propagation import propagate
+from viewkeeper.rules.acting import act, action_parts
 from viewkeeper.rules.actions import Actions
-from viewkeeper.rules.bound_texts import bound, parameter_values, row_values
-from viewkeeper.rules.transitions import RuleChange, Transition, signed_rows
-from viewkeeper.rules.watching import PARAMETER, read_below, transition_since, watched_views
+from viewkeeper.rules.transitions import RuleChange, Transition
+from viewkeeper.rules.watching import parameter_columns, read_below, transition_since, watched_views
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
@@ -137,9 +138,9 @@ class RuleProcessing:
             if not transition.triggers(rule.events):
                 continue
             self._seen[rule.id] = set_mark(tx)
-            before = _version(tx)
+            before = _gathered(tx)
             self._fire(tx, rule, transition)
-            if _version(tx) != before:
+            if _has_changed(tx, before):
                 self._point.fired.append((rule.name, _sample(transition)))
                 if sum(name == rule.name for name, _ in self._point.fired) >= MOST_FIRINGS:
                     raise _loop(self._point)
@@ -151,8 +152,8 @@ class RuleProcessing:
         began = time.perf_counter()
         rows = 0
         try:
-            for values, part in _parts(rule, transition):
-                rows += self._act(tx, rule, values, part)
+            for values, part in action_parts(rule, transition):
+                rows += act(tx, self.actions, rule, values, RuleChange(part), dry=self._dry)
         except ViewkeeperError as problem:
             where = f"in the action of the rule {rule.name}"
             problem.detail = f"{where}: {problem.detail}" if problem.detail else where
@@ -161,22 +162,6 @@ class RuleProcessing:
             return
         spent = round((time.perf_counter() - began) * 1000, 1)
         tx.fired.append({"rule": rule.id, "name": rule.name, "rows": rows, "ms": spent, "outcome": "done"})
-
-    def _act(self, tx: OpenTransaction, rule: ActiveRule, values: dict[str, str], transition: Transition) -> int:
-        """Runs the action once, if the condition holds; for how many rows."""
-        engine = tx.store.engine
-        schema = transition.schema
-        tx.given = {name: engine.arrow(table, schema, "") for name, table in transition.tables().items()}
-        try:
-            if rule.condition is not None and not self.actions.holds(tx, bound(rule.condition, values)):
-                return 0
-            if rule.action.kind != PYTHON:
-                self.actions.statements(tx, bound(rule.action.text, values))
-            elif not self._dry:
-                self.actions.call(tx, rule, RuleChange(transition, signed_rows(transition)))
-        finally:
-            tx.given = {}
-        return transition.rows
 
 
 def _rules(tx: OpenTransaction, *couplings: str) -> list[ActiveRule]:
@@ -195,30 +180,24 @@ def _transition(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Tra
     if pending is None or pending.is_empty:
         return transition
     table = tx.by_id(rule.activations)
-    columns = [f"{PARAMETER}{name}" for name, _ in rule.parameters]
     changed = set(row_tuples(pending.rows.select(table.schema.names)))
-    return transition.without(columns, changed)
+    return transition.without(parameter_columns(rule), changed)
 
 
-def _parts(rule: ActiveRule, transition: Transition) -> Iterator[tuple[dict[str, str], Transition]]:
-    """The transitions for which an action is run apart: of each activation, of each row; with the values they bind."""
-    parts: list[tuple[dict[str, str], Transition]] = [({}, transition.only(rule.events))]
-    if rule.parameters:
-        kinds = {name: parse_type(kind) for name, kind in rule.parameters}
-        columns = [f"{PARAMETER}{name}" for name in kinds]
-        split = transition.only(rule.events).by_columns(columns)
-        parts = [(parameter_values(kinds, values), part) for values, part in split]
-    for values, part in parts:
-        if not rule.each_row:
-            yield values, part
-            continue
-        for row in part.each_row():
-            yield {**values, **row_values(row)}, row
+_Gathered: TypeAlias = dict[str, tuple[pa.Table, int]]
 
 
-def _version(tx: OpenTransaction) -> object:
-    """Something that differs when statements have changed the transaction."""
-    return [(key, id(held.rows), len(held.staged)) for key, held in tx.pending.items() if key not in tx.derived]
+def _gathered(tx: OpenTransaction) -> _Gathered:
+    """What statements have changed so far: the rows on the driver and the number of staged files, by relation."""
+    return {key: (held.rows, len(held.staged)) for key, held in tx.pending.items() if key not in tx.derived}
+
+
+def _has_changed(tx: OpenTransaction, before: _Gathered) -> bool:
+    """Whether statements have changed something since; tables are never changed in place."""
+    now = _gathered(tx)
+    if now.keys() != before.keys():
+        return True
+    return any(rows is not before[key][0] or staged != before[key][1] for key, (rows, staged) in now.items())
 
 
 def _read_by(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
@@ -241,7 +220,8 @@ def _sample(transition: Transition) -> str:
 def _loop(point: _Point) -> RuleLoop:
     """The error for a cascade without end: the rules that fire again and again, and what they saw in the end."""
     last = point.fired[-20:]
-    names = list(dict.fromkeys(name for name, _ in last))
+    again = {name for name, _ in last}
+    names = [name for name in dict.fromkeys(name for name, _ in point.fired) if name in again]
     shown = "; ".join(f"{name}: {rows}" for name, rows in last[-max(3, len(names)) :])
     what = " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
     verb = "triggers itself" if len(names) == 1 else "trigger each other"

@@ -12,7 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.rows import consolidate, expand, filter_rows, part_with_sign, row_tuples, signed, take
+from viewkeeper.algebra.rows import (
+    consolidate,
+    expand,
+    filter_rows,
+    part_with_sign,
+    row_order,
+    row_tuples,
+    signed,
+    take,
+)
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.catalog.active_rules import DELETED, INSERTED, UPDATED
 from viewkeeper.transaction.change import Change
@@ -58,11 +67,11 @@ class Transition:
     def each_row(self) -> Iterator[Transition]:
         """One transition for each row: deleted ones first, then updated and inserted ones, each in a fixed order."""
         none = self.inserted.slice(0, 0)
-        for index in _in_order(self.deleted):
+        for index in in_order(self.deleted):
             yield Transition(self.schema, none, self.deleted.slice(index, 1), none, none)
-        for index in _in_order(self.new):
+        for index in in_order(self.new):
             yield Transition(self.schema, none, none, self.old.slice(index, 1), self.new.slice(index, 1))
-        for index in _in_order(self.inserted):
+        for index in in_order(self.inserted):
             yield Transition(self.schema, self.inserted.slice(index, 1), none, none, none)
 
     def without(self, names: Sequence[str], values: Collection[tuple[Any, ...]]) -> Transition:
@@ -88,7 +97,7 @@ class Transition:
 
         return [
             (values, Transition(schema, *(part(table, found[values]) for table in TABLES)))
-            for values in sorted(found, key=_sortable)
+            for values in sorted(found, key=row_order)
         ]
 
 
@@ -100,7 +109,7 @@ def transition_of(schema: Schema, rows: pa.Table, key: Sequence[str] | None) -> 
     if key is None or not inserted.num_rows or not deleted.num_rows:
         return Transition(schema, inserted, deleted, none, none)
     after, before = _by_key(inserted, key), _by_key(deleted, key)
-    both = sorted(before.keys() & after.keys(), key=_sortable)
+    both = sorted(before.keys() & after.keys(), key=row_order)
     updated, gone = {after[values] for values in both}, {before[values] for values in both}
     return Transition(
         schema,
@@ -118,31 +127,37 @@ def _by_key(rows: pa.Table, key: Sequence[str]) -> dict[tuple[Any, ...], int]:
 
 
 class RuleChange(Change):
-    """The change that a Python action is given: inserted and deleted rows, and the old and new rows of updates."""
+    """The change that a Python action is given: inserted and deleted rows, and the old and new rows of updates.
 
-    def __init__(self, transition: Transition, rows: pa.Table) -> None:
-        super().__init__(transition.schema, lambda: rows)
-        self._transition = transition
+    `epoch` and `key` are those of a detached rule's firing, and None inside a transaction. The key is the same at every
+    attempt, so that what the action does elsewhere can be done once.
+    """
+
+    def __init__(self, transition: Transition, epoch: int | None = None, key: str | None = None) -> None:
+        super().__init__(transition.schema, lambda: signed_rows(transition))
+        self.transition = transition
+        self.epoch = epoch
+        self.key = key
 
     @property
     def inserted(self) -> pa.Table:
         """The inserted rows that are no updates."""
-        return self._transition.inserted
+        return self.transition.inserted
 
     @property
     def deleted(self) -> pa.Table:
         """The deleted rows that are no updates."""
-        return self._transition.deleted
+        return self.transition.deleted
 
     @property
     def old(self) -> pa.Table:
         """The updated rows as they were."""
-        return self._transition.old
+        return self.transition.old
 
     @property
     def new(self) -> pa.Table:
         """The updated rows as they are, in the order of `old`."""
-        return self._transition.new
+        return self.transition.new
 
 
 def signed_rows(transition: Transition) -> pa.Table:
@@ -151,16 +166,7 @@ def signed_rows(transition: Transition) -> pa.Table:
     return consolidate(pa.concat_tables([signed(table, weight) for table, weight in parts]))
 
 
-def _in_order(table: pa.Table) -> list[int]:
+def in_order(table: pa.Table) -> list[int]:
+    """The positions of rows in an order that depends on their values alone."""
     rows = row_tuples(table)
-    return sorted(range(len(rows)), key=lambda index: _sortable(rows[index]))
-
-
-def _sortable(row: tuple[Any, ...]) -> tuple[tuple[bool, str, Any], ...]:
-    """A key that orders rows of any values: NULLs last, values of one type by themselves."""
-
-    def one(value: Any) -> tuple[bool, str, Any]:
-        plain = isinstance(value, (bool, int, float, str))
-        return (value is None, type(value).__name__, value if plain else repr(value))
-
-    return tuple(one(value) for value in row)
+    return sorted(range(len(rows)), key=lambda index: row_order(rows[index]))

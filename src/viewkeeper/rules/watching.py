@@ -7,6 +7,8 @@ rule sees every row of the new state that the change has touched (`delta/positiv
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -17,6 +19,7 @@ from viewkeeper.algebra.rows import canonical, expand, part_with_sign, signed
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
+from viewkeeper.catalog.state import State
 from viewkeeper.delta.positive import INSERTED, positive_differential
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered
@@ -27,6 +30,7 @@ from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.rules.transitions import Transition, transition_of
 from viewkeeper.store.scans import Source
+from viewkeeper.store.store import Store
 from viewkeeper.transaction.marks import Mark, change_since
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -37,39 +41,75 @@ PARAMETER = ":"
 """What the columns of parameters begin with in the relation that a rule with parameters watches."""
 
 
-def key_of(tx: OpenTransaction, relation: Relation) -> tuple[str, ...] | None:
+def parameter_columns(rule: ActiveRule) -> list[str]:
+    """The columns of a rule's parameters in the relation that it watches."""
+    return [f"{PARAMETER}{name}" for name, _ in rule.parameters]
+
+
+class Relations(Protocol):
+    """The relations that a transaction sees, or those that there were at an epoch."""
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id."""
+
+    def alive(self) -> list[Relation]:
+        """All of them."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """The relations before a transaction."""
+
+    state: State
+
+    def by_id(self, key: str) -> Relation:
+        """The relation with an id."""
+        return self.state.relations[key]
+
+    def alive(self) -> list[Relation]:
+        """All of them."""
+        return self.state.alive()
+
+
+def key_of(known: Relations, relation: Relation) -> tuple[str, ...] | None:
     """The columns by which two rows of a relation are taken for the same: its primary key, or its shortest other one.
 
     Those of a view follow from its query; the one row of an aggregate without groups needs no columns.
     """
-    if isinstance(relation, Table):
-        schema = relation.schema
-        if schema.primary_key is not None:
-            return tuple(schema.primary_key.columns)
-        keys = [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
-    else:
-        definition = as_derived(relation).definition
-        there = {known.id: known for known in tx.alive()}
-        keys = keys_of(definition.as_written, definition.names, current_keys(there.get))
+    return _preferred(_keys_of(known, relation))
+
+
+def _preferred(keys: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
     return min(keys, key=lambda key: (len(key), key), default=None)
 
 
-def _expanded(tx: OpenTransaction, relation: Relation) -> n.Node:
+def _keys_of(known: Relations, relation: Relation) -> list[tuple[str, ...]]:
+    if isinstance(relation, Table):
+        schema = relation.schema
+        if schema.primary_key is not None:
+            return [tuple(schema.primary_key.columns)]
+        return [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
+    definition = as_derived(relation).definition
+    there = {each.id: each for each in known.alive()}
+    return keys_of(definition.as_written, definition.names, current_keys(there.get))
+
+
+def expanded_query(before: Relations, after: Relations, relation: Relation) -> n.Node:
     """The query of a view with materialized views replaced by their queries, down to what changes by itself."""
 
     def view(key: str) -> Derived | None:
-        below = tx.by_id(key)
-        return below if isinstance(below, Derived) and not _changes_by_itself(tx, below) else None
+        below = after.by_id(key)
+        return below if isinstance(below, Derived) and not changes_by_itself(before, below) else None
 
     return expanded(as_derived(relation).definition.as_written, view)
 
 
-def _changes_by_itself(tx: OpenTransaction, relation: Relation) -> bool:
+def changes_by_itself(before: Relations, relation: Relation) -> bool:
     """Whether the changes of a relation do not come with those of others: a table, a demand or a suspended view."""
     if isinstance(relation, Table):
         return True
-    now, began = as_derived(relation).definition, tx.state.relations.get(relation.id)
-    return now.is_demand or bool(now.suspended) or (isinstance(began, Derived) and bool(began.definition.suspended))
+    began = next((each for each in before.alive() if each.id == relation.id), None)
+    return as_derived(relation).definition.is_demand or (isinstance(began, Derived) and began.definition.is_demand)
 
 
 def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Transition:
@@ -79,18 +119,26 @@ def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -
         rows = _touched(tx, watched, mark or NOTHING_YET)
         return transition_of(watched.schema, signed(rows, 1), None)
     change = change_since(tx, mark or NOTHING_YET, watched)
-    return transition_of(watched.schema, change.rows, _key_for(tx, rule, watched) if _needs_key(change.rows) else None)
+    before = Before(tx.state) if tx.defined else tx
+    return transition_of(watched.schema, change.rows, key_for(before, tx, rule) if needs_key(change.rows) else None)
 
 
-def _key_for(tx: OpenTransaction, rule: ActiveRule, watched: Relation) -> tuple[str, ...] | None:
-    """The key by which a rule pairs rows: a row that goes from one activation to another is not updated in either."""
-    key = key_of(tx, watched)
+def key_for(before: Relations, after: Relations, rule: ActiveRule) -> tuple[str, ...] | None:
+    """The key by which a rule pairs rows, under the definitions before and after a change.
+
+    A row that goes from one activation to another is not updated in either.
+    """
+    keys = set(_keys_of(after, after.by_id(rule.watched)))
+    if before is not after:
+        keys &= set(_keys_of(before, before.by_id(rule.watched)))
+    key = _preferred(keys)
     if key is None:
         return None
-    return tuple(dict.fromkeys([*(f"{PARAMETER}{name}" for name, _ in rule.parameters), *key]))
+    return tuple(dict.fromkeys([*parameter_columns(rule), *key]))
 
 
-def _needs_key(rows: pa.Table) -> bool:
+def needs_key(rows: pa.Table) -> bool:
+    """Whether rows of a net change may be updates: there are some on both sides."""
     return bool(part_with_sign(rows, 1).num_rows and part_with_sign(rows, -1).num_rows)
 
 
@@ -100,18 +148,25 @@ def _needs_key(rows: pa.Table) -> bool:
 def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
     """The distinct rows of a relation's new state that the changes since a mark have touched."""
     schema = relation.schema
-    if _changes_by_itself(tx, relation):
+    if changes_by_itself(Before(tx.state), relation):
         return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
-    node = _expanded(tx, relation)
+    node = expanded_query(Before(tx.state), tx, relation)
     since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
-    touched = positive_differential(node, since)
+    return touched_rows(tx.store, relation, node, since, SinceMark.of_mark(tx, mark, since))
+
+
+def touched_rows(
+    store: Store, relation: Relation, node: n.Node, changed: Collection[str], reader: StateReader
+) -> pa.Table:
+    """The distinct rows of a query in the reader's new state that the changes of some relations have touched."""
+    schema = relation.schema
+    touched = positive_differential(node, changed)
     if touched is None:
         return schema.arrow.empty_table()
-    reader = SinceMark.of_mark(tx, mark, since)
-    lowered = Lowering(tx.store.engine, reader).lower(n.Distinct(touched))
+    lowered = Lowering(store.engine, reader).lower(n.Distinct(touched))
     if lowered.empty:
         return schema.arrow.empty_table()
-    rows = conform(tx.store.engine.fetch(lowered.frame.select(*listed(*lowered.columns))), schema_of(lowered.outputs))
+    rows = conform(store.engine.fetch(lowered.frame.select(*listed(*lowered.columns))), schema_of(lowered.outputs))
     return canonical(rows.rename_columns(schema.names), schema)
 
 
@@ -126,11 +181,32 @@ def changes_since(tx: OpenTransaction, mark: Mark, keys: Collection[str]) -> dic
     return found
 
 
-class SinceMark(StateReader):
+class TouchedReader(StateReader):
+    """Reads relations in two states, and the rows that were inserted between them; `changed` are the changes."""
+
+    changed: Mapping[str, Pending]
+
+    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
+        """The rows of a relation in a state, or those that were inserted into it."""
+        if not scan.relation.startswith(INSERTED):
+            return super().scan(scan, binding)
+        pending = self.changed.get(scan.relation.removeprefix(INSERTED))
+        if pending is None:
+            return self._nothing(scan)
+        rows = expand(part_with_sign(pending.rows, 1)).select(list(scan.stored_names))
+        return self.local(_labelled(rows, scan.outputs), scan.outputs)
+
+    def size(self, scan: n.Scan) -> int:
+        """How many signed rows are stored of a relation."""
+        return 0 if scan.relation.startswith(INSERTED) else super().size(scan)
+
+
+class SinceMark(TouchedReader):
     """Reads relations as they were at a mark (old), as they are now (new), and what has changed since."""
 
     def __init__(self, tx: OpenTransaction, before: Mapping[str, Pending], since: Mapping[str, Pending]) -> None:
         super().__init__(tx.store, tx.by_id, tx.state.epoch, tx.state.epoch, since)
+        self.changed = since
         self._before = before
         self._now = tx.pending
 
@@ -145,20 +221,6 @@ class SinceMark(StateReader):
         staged = tuple(pending.staged) if pending else ()
         rows = pending.rows if pending else None
         return Source(relation.schema, relation.files_at(self.epoch), self.epoch, staged, rows)
-
-    def scan(self, scan: n.Scan, binding: Binding | None) -> Lowered:
-        """The rows of a relation in a state, or those that were inserted into it."""
-        if not scan.relation.startswith(INSERTED):
-            return super().scan(scan, binding)
-        pending = self.pending.get(scan.relation.removeprefix(INSERTED))
-        if pending is None:
-            return self._nothing(scan)
-        rows = expand(part_with_sign(pending.rows, 1)).select(list(scan.stored_names))
-        return self.local(_labelled(rows, scan.outputs), scan.outputs)
-
-    def size(self, scan: n.Scan) -> int:
-        """How many signed rows are stored of a relation."""
-        return 0 if scan.relation.startswith(INSERTED) else super().size(scan)
 
 
 def _labelled(rows: pa.Table, outputs: Sequence[Attribute]) -> pa.Table:
@@ -179,10 +241,10 @@ def read_below(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
     found: set[str] = set()
     for rule in rules:
         relation = tx.by_id(rule.watched)
-        if rule.nervous and _changes_by_itself(tx, relation):
+        if rule.nervous and changes_by_itself(Before(tx.state), relation):
             found.add(relation.id)
         elif isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
-            node = _expanded(tx, relation) if rule.nervous else relation.definition.as_written
+            node = expanded_query(Before(tx.state), tx, relation) if rule.nervous else relation.definition.as_written
             found |= {scan.relation for scan in n.scans(node)}
         else:
             found.add(relation.id)

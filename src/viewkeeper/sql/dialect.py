@@ -673,6 +673,25 @@ class SourceText(str):
         return piece
 
 
+def parse_after(before: str, piece: SourceText, after: str) -> exp.Expr:
+    """Parses a piece of a text between words that do not stand there; errors show their position in the text."""
+    query = f"{before}{piece}{after}"
+    try:
+        return parse(query, query)
+    except SqlError as problem:
+        problem.place = moved_place(problem.place, piece, len(before))
+        raise
+
+
+def moved_place(place: Place | None, piece: SourceText, shift: int) -> Place | None:
+    """A position in a query that has a piece of a text after `shift` letters, as a position in the text."""
+    if place is None:
+        return None
+    before = place.text.split("\n")[: place.line - 1]
+    offset = sum(len(line) + 1 for line in before) + place.column - 1 - shift
+    return Place.at(piece.whole, piece.start + max(0, min(offset, len(piece))), place.length)
+
+
 def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:
     """A position in a query as a position in the whole text that the query is a piece of."""
     if whole is not None and (start := _start_in(query, whole)) >= 0:

@@ -344,15 +344,15 @@ def read_alter_rule(cursor: Cursor) -> AlterRule:
 
 def read_activate(cursor: Cursor) -> Activate:
     """Reads ACTIVATE RULE and DEACTIVATE RULE."""
-    active = cursor.word() == "ACTIVATE"
+    verb = cursor.word()
     cursor.index += 1
     cursor.expect("RULE")
     name = cursor.name("the name of a rule")
     if cursor.word() != "(":
-        raise cursor.error("expected the values of the parameters here", hint=f"ACTIVATE RULE {name} (1)")
+        raise cursor.error("expected the values of the parameters here", hint=f"{verb} RULE {name} (1)")
     values = _in_brackets(cursor)
     cursor.finish()
-    return Activate(name, values, active)
+    return Activate(name, values, verb == "ACTIVATE")
 
 
 def read_retry(cursor: Cursor) -> RetryRule:

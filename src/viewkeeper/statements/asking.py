@@ -8,15 +8,18 @@ from typing import Protocol
 import pyarrow as pa
 
 from viewkeeper.advice.advice import analyze_view
+from viewkeeper.catalog.active_rules import PYTHON, ActiveRule
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import MaterializedView, Relation, Table, VirtualView
+from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import Name, NotFound, Place, SqlError
-from viewkeeper.log import listing
+from viewkeeper.log import listing, rule_listing
 from viewkeeper.query.frames import select_frame, select_frame_at
 from viewkeeper.query.known_relations import known_relations
 from viewkeeper.query.result import Result
 from viewkeeper.query.verification import Certificate, certificate_rows, verify
+from viewkeeper.rules.activations import activation_counts
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.statements.explain_statement import Change, explain_change, explain_select
@@ -46,6 +49,9 @@ class Session(Protocol):
 
     def check(self) -> Result:
         """Runs deferred rules and assertions in the middle of a transaction."""
+
+    def has_function(self, rule: ActiveRule) -> bool:
+        """Whether the Python function of a rule was registered in this process."""
 
 
 # queries ------------------------------------------------------------------------------------------
@@ -89,17 +95,30 @@ def _select_in(tx: OpenTransaction, query: QueryText) -> Result:
 
 
 def show(session: Session, statement: sql.Show) -> Result:
-    """SHOW TABLES, VIEWS, FUNCTIONS or COMMITS."""
+    """SHOW TABLES, VIEWS, FUNCTIONS, COMMITS, RULES, RULE FIRINGS or ASSERTIONS."""
     store = session.store()
     state = store.refresh()
     if statement.what == "COMMITS":
         return Result(table=listing.show_commits(listing.history(store.ledger, state, None)))
+    if statement.what == "RULES":
+        rules = rule_listing.rules_listed(state, activation_counts(store.storage, state))
+        return Result(table=rule_listing.show_rules(rules))
+    if statement.what == "RULE FIRINGS":
+        firings = rule_listing.rule_firings(store.ledger, state, None, missing_functions(session, state))
+        return Result(table=rule_listing.show_rule_firings(firings))
+    if statement.what == "ASSERTIONS":
+        return Result(table=rule_listing.show_assertions(rule_listing.assertions_listed(state)))
     if statement.what == "TABLES":
         return Result(table=listing.show_tables(state))
     if statement.what == "FUNCTIONS":
         return Result(table=listing.show_functions(state, store.known_functions()))
     stale = [relation for relation in state.alive() if isinstance(relation, MaterializedView)]
     return Result(table=listing.show_views(state), remarks=stale_remarks(state, stale, state.epoch))
+
+
+def missing_functions(session: Session, state: State) -> set[str]:
+    """The ids of the rules whose Python function was not registered in this process."""
+    return {key for key, rule in state.rules.items() if rule.action.kind == PYTHON and not session.has_function(rule)}
 
 
 def describe(session: Session, statement: sql.Describe) -> Result:
@@ -115,7 +134,8 @@ def found_relation(store: Store, name: str, what: str = "table") -> Relation:
     state = store.refresh()
     found = state.find(name)
     if found is None:
-        wanted = [relation.name for relation in state.alive() if isinstance(relation, VirtualView | MaterializedView)]
+        views = [relation for relation in state.alive() if isinstance(relation, VirtualView | MaterializedView)]
+        wanted = [relation.name for relation in views if not relation.is_hidden]
         raise no_such_table(name, sorted(wanted) if what == "view" else state.names(), None, what)
     return found
 

@@ -6,43 +6,49 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeeper.algebra.rows import row_tuples
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.rows import row_order, row_tuples
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.catalog.definition import ASSERTION, Definition
-from viewkeeper.catalog.name_errors import already_exists, wrong_kind
+from viewkeeper.catalog.name_errors import already_exists, no_such_table, refuse_reserved, wrong_kind
 from viewkeeper.catalog.relations import AssertionView
-from viewkeeper.errors import AssertionViolated, Name, NotFound, SqlError, ViewkeeperError
+from viewkeeper.errors import AssertionViolated, Name, SqlError, ViewkeeperError
 from viewkeeper.query.view_queries import define
 from viewkeeper.query.virtual_views import virtual_frame_in
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.dialect import parse
+from viewkeeper.sql.dialect import moved_place, parse_after
 from viewkeeper.statements.define_views import create_made, drop_named
 from viewkeeper.transaction.assertions import SHOWN, rows_text
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.trial import try_definitions
 
+_BEFORE = "SELECT true AS violated WHERE NOT ("
+"""What makes a query of a condition; a bracket closes it."""
+
 
 def create_assertion(tx: OpenTransaction, statement: sql.CreateAssertion) -> None:
     """CREATE ASSERTION: checked in full once."""
+    refuse_reserved(statement.name)
     there = tx.find(statement.name)
     if there is not None:
-        raise already_exists(there, statement.name, AssertionView)
+        problem = already_exists(there, statement.name, AssertionView)
+        problem.place = statement.name.place
+        raise problem
     if statement.query is not None:
         made = define(tx, statement.query, statement.query.whole, None, statement.name)
         text = str(statement.query)
     else:
-        text = f"SELECT true AS violated WHERE NOT ({statement.condition})"
-        if parse(text, text).find(exp.Select, bfs=False) is None or not _has_query(text):
-            raise SqlError(
-                "the condition of the assertion reads no table",
-                place=statement.name.place,
-                hint="CHECK (NOT EXISTS (SELECT ...)), or a condition over subqueries",
-            )
+        text = f"{_BEFORE}{statement.condition})"
+        if len(list(parse_after(_BEFORE, statement.condition, ")").find_all(exp.Select))) < 2:
+            raise _reads_nothing(statement)
         try:
             made = define(tx, text, text, None, statement.name)
         except ViewkeeperError as problem:
-            problem.place = statement.name.place
+            place = problem.place if problem.place and problem.place.text == text else None
+            problem.place = moved_place(place, statement.condition, len(_BEFORE)) or statement.name.place
             raise
+    if not any(True for _ in n.scans(made.node)):
+        raise _reads_nothing(statement)
     definition = Definition(
         ASSERTION,
         text,
@@ -59,9 +65,12 @@ def create_assertion(tx: OpenTransaction, statement: sql.CreateAssertion) -> Non
             _check_in_full(tx, statement.name)
 
 
-def _has_query(text: str) -> bool:
-    """Whether there is a query inside the condition."""
-    return len(list(parse(text, text).find_all(exp.Select))) > 1
+def _reads_nothing(statement: sql.CreateAssertion) -> SqlError:
+    return SqlError(
+        "the condition of the assertion reads no table",
+        place=statement.name.place,
+        hint="CHECK (NOT EXISTS (SELECT ...)), or a condition over subqueries",
+    )
 
 
 def _check_in_full(tx: OpenTransaction, name: Name) -> None:
@@ -74,7 +83,7 @@ def _check_in_full(tx: OpenTransaction, name: Name) -> None:
         raise AssertionViolated(
             f"the assertion {relation.name} does not hold now",
             place=name.place,
-            detail=f"violated by {rows_text(relation.schema.names, row_tuples(found))}",
+            detail=f"violated by {rows_text(relation.schema.names, sorted(row_tuples(found), key=row_order))}",
             hint=f"repair these rows first, or ON VIOLATION WARN; then SELECT * FROM {relation.name} lists them",
         )
 
@@ -100,9 +109,10 @@ def drop_assertion(tx: OpenTransaction, statement: sql.DropAssertion) -> None:
 def _assertion(tx: OpenTransaction, name: Name, verb: str) -> AssertionView:
     found = tx.find(name)
     if found is None:
-        raise NotFound(
-            f"there is no assertion named '{name}'", place=name.place, hint="SHOW ASSERTIONS lists the assertions"
-        )
+        names = sorted(relation.name for relation in tx.alive() if isinstance(relation, AssertionView))
+        raise no_such_table(name, names, name.place, "assertion")
     if not isinstance(found, AssertionView):
-        raise wrong_kind(found, verb, name.place)
+        problem = wrong_kind(found, verb, name.place)
+        problem.hint = problem.hint if verb == "DROP" else "SHOW ASSERTIONS lists the assertions"
+        raise problem
     return found

@@ -11,7 +11,7 @@ from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.name_errors import already_exists
+from viewkeeper.catalog.name_errors import already_exists, refuse_reserved
 from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
 from viewkeeper.datalog.parsing import parse
 from viewkeeper.datalog.program_tree import Clause
@@ -46,7 +46,10 @@ def run_program(tx: OpenTransaction, text: str) -> list[str]:
 
 
 def _declare_tables(tx: OpenTransaction, checked: Checked) -> None:
-    """Creates the tables of .input that do not exist yet."""
+    """Creates the tables of .input that do not exist yet; refuses names of declared relations that are not free."""
+    for declaration in checked.program.declarations:
+        for declared in declaration.names:
+            refuse_reserved(declared.text, declared.place)
     for name in checked.inputs:
         there, schema = tx.find(name), checked.schemas.get(name)
         if there is None and schema is not None:

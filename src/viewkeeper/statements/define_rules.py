@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import secrets
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -37,13 +39,14 @@ from viewkeeper.errors import (
     TypeMismatch,
     ViewkeeperError,
 )
-from viewkeeper.query.frames import select_frame
+from viewkeeper.query.frames import at_place, select_frame
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in
 from viewkeeper.rules.transitions import TABLES
 from viewkeeper.rules.watching import PARAMETER, key_of
+from viewkeeper.rules.webhooks import url_problem
 from viewkeeper.sql import parsed_statements as sql
-from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse
+from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse_after
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.table_references import find_references
 from viewkeeper.sql.tokens import Statement, split
@@ -91,7 +94,14 @@ def create_rule(tx: OpenTransaction, statement: sql.CreateRule, actions: Actions
             drop_active_rule(tx, there)
         rule = _made(tx, statement)
         tx.rules[rule.id] = rule
-        _check_texts(tx, statement, rule)
+        if isinstance(statement.action, sql.Webhook) and statement.action.secret is None:
+            tx.remarks.append(f"the secret that signs the documents is {rule.action.secret}: it is not shown again")
+        try:
+            _check_texts(tx, statement, rule)
+        except ViewkeeperError as problem:
+            if problem.place is not None and isinstance(statement.action, SourceText):
+                problem.place = replace(problem.place, text=statement.action.whole)
+            raise
         try_definitions(tx, lambda _: statement.name.place)
         _check_action(tx, statement, rule, actions)
 
@@ -109,6 +119,9 @@ def _check_options(statement: sql.CreateRule) -> None:
                 place=place,
                 hint=f"CREATE RULE {spelled(statement.name)} DETACHED ...",
             )
+        problem = url_problem(statement.action.url)
+        if problem is not None:
+            raise SqlError(problem, place=place, hint="DO WEBHOOK 'https://example.com/hook'")
         if statement.each_row:
             hint = "leave out FOR EACH ROW: the document has all rows of a firing"
             raise SqlError("a webhook is called once for a firing", place=place, hint=hint)
@@ -119,11 +132,15 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
     key = uuid.uuid4().hex[:16]
     source = statement.source
     activations: Relation | None = None
+    if not isinstance(source, Name):
+        check_names(source, source.whole, source.start, {f":{name.lower()}": "" for name, _ in statement.parameters})
     if statement.parameters:
         activations = _activations(tx, statement, key)
     if isinstance(source, Name):
         relation = tx.relation(source, source.place)
+        hint = "declare a PRIMARY KEY" if isinstance(relation, Table) else "give the view the key of a table"
     else:
+        hint = "select the key of a table too"
         relation = _query_view(tx, statement, f"_vk_rule_{key}", source, activations)
     rule = ActiveRule(
         key,
@@ -141,12 +158,13 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
         tuple((str(name), kind.ddl) for name, kind in statement.parameters),
         None if activations is None else activations.id,
         text=statement.text,
+        query="" if isinstance(source, Name) else str(source),
     )
     if UPDATED in statement.events and key_of(tx, relation) is None:
         raise SqlError(
             f"rows of {_called(statement)} have no key, so none of them can be seen to be updated",
             place=statement.name.place,
-            hint="declare a PRIMARY KEY, or write WHEN INSERTED OR DELETED",
+            hint=f"{hint}, or write WHEN INSERTED OR DELETED",
         )
     if rule.nervous or (isinstance(relation, Table) and key_of(tx, relation) is not None):
         return rule
@@ -196,11 +214,12 @@ def _query_view(
 
 
 def _view(tx: OpenTransaction, statement: sql.CreateRule, name: str, query: str) -> Relation:
+    rule = statement.name
     try:
-        return create_hidden_view(tx, name, query)
+        return create_hidden_view(tx, name, query, Name.at(f"the query of {rule}", rule.text, rule.start, rule.end))
     except ViewkeeperError as problem:
         if not isinstance(query, SourceText):
-            problem.place = statement.name.place
+            _locate(problem, statement, statement.source)
         raise
 
 
@@ -231,25 +250,61 @@ def _check_texts(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRul
         check_names(text, text.whole, text.start, known)
     trees: list[exp.Expr] = []
     if statement.condition is not None:
-        trees.append(parse(f"SELECT 1 WHERE ({statement.condition})", f"SELECT 1 WHERE ({statement.condition})"))
+        trees.append(parse_after("SELECT 1 WHERE (", statement.condition, ")"))
     for part in _parts(statement.action) if isinstance(statement.action, SourceText) else ():
-        parsed = sql.parse(part)
-        if not isinstance(parsed, CHANGING):
-            raise SqlError(
-                f"the action of a rule changes tables: {part.tokens[0].text.upper()} cannot stand in it",
-                place=Place.at(part.text, part.start, len(part.tokens[0].text)),
-                hint="use INSERT, UPDATE, DELETE, MERGE or TRUNCATE",
-            )
-        uses[tx.table(parsed.table, parsed.table.place).id] = None
-        trees += _trees(parsed)
-        if isinstance(parsed, sql.Merge) and isinstance(parsed.source, Name) and parsed.source.lower() not in TABLES:
-            uses[tx.relation(parsed.source, parsed.source.place).id] = None
+        with _shown_in(part.text):
+            parsed = sql.parse(part)
+            if not isinstance(parsed, CHANGING):
+                raise SqlError(
+                    f"the action of a rule changes tables: {part.tokens[0].text.upper()} cannot stand in it",
+                    place=Place.at(part.text, part.start, len(part.tokens[0].text)),
+                    hint="use INSERT, UPDATE, DELETE, MERGE or TRUNCATE",
+                )
+            uses[_changed(tx, parsed.table).id] = None
+            trees += _trees(parsed)
+            source = parsed.source if isinstance(parsed, sql.Merge) else None
+            if isinstance(source, Name) and source.lower() not in TABLES:
+                uses[tx.relation(source, source.place).id] = None
     for tree in trees:
         for reference in find_references(tree):
             name = reference.name.removesuffix(OLD_STATE)
             if name.lower() not in TABLES and (found := tx.find(name)) is not None:
                 uses[found.id] = None
     tx.rules[rule.id] = replace(rule, uses=tuple(uses))
+
+
+def _changed(tx: OpenTransaction, name: Name) -> Relation:
+    """The table that a statement of an action changes."""
+    if name.lower() in TABLES and tx.find(name) is None:
+        raise SqlError(
+            f"{name} is a transition table: an action can only read it",
+            place=name.place,
+            hint="change the table that the rule watches, or another one",
+        )
+    return tx.table(name, name.place)
+
+
+@contextmanager
+def _shown_in(text: str) -> Iterator[None]:
+    """Lets errors show their position in a text of which only one statement was read."""
+    try:
+        yield
+    except ViewkeeperError as problem:
+        problem.place = problem.place and replace(problem.place, text=text)
+        raise
+
+
+def _locate(problem: ViewkeeperError, statement: sql.CreateRule, *texts: object) -> None:
+    """Sets the position of an error in a text that has values in it: where the word that it names stands in `texts`."""
+    quoted = re.search(r"'([^']+)'", problem.message)
+    word = problem.place.marked if problem.place is not None else quoted[1] if quoted else ""
+    problem.place = statement.name.place
+    for text in texts:
+        if isinstance(text, SourceText) and word and (found := re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)):
+            problem.place = Place.at(text.whole, text.start + found.start(), len(word))
+            if not statement.each_row and text[: found.start()].lower().endswith(("new.", "old.")):
+                problem.hint = "without FOR EACH ROW, new and old are tables: SELECT ... FROM new"
+            return
 
 
 def _parts(action: SourceText) -> list[Statement]:
@@ -294,15 +349,22 @@ def _check_action(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRu
             actions.holds(trial, bound(rule.condition, known))
         if rule.action.kind == SQL:
             actions.statements(trial, bound(rule.action.text, known))
-    except (ConstraintViolation, TypeMismatch, EngineError):
-        pass  # depends on values: NULL stands for each of them here
     except ViewkeeperError as problem:
-        problem.place = statement.name.place
+        if _depends_on_values(problem):
+            return
+        _locate(problem, statement, statement.condition, statement.action)
         problem.detail = f"{problem.detail}; {_WHERE}" if problem.detail else _WHERE
         problem.statement = None
         raise
     finally:
         trial.discard()
+
+
+def _depends_on_values(problem: ViewkeeperError) -> bool:
+    """Whether an error may be due to the NULLs that stand for values: a wrong number of columns is not."""
+    if isinstance(problem, TypeMismatch):
+        return problem.place is None
+    return isinstance(problem, (ConstraintViolation, EngineError))
 
 
 _WHERE = "found in the condition or the action of the rule"
@@ -347,24 +409,42 @@ def activate(tx: OpenTransaction, statement: sql.Activate) -> int:
 
 def _values(tx: OpenTransaction, statement: sql.Activate, table: Table) -> pa.Table:
     """The values of an activation as a row of its table."""
-    frame = select_frame(tx, QueryText.of(f"SELECT {statement.values}"))
-    given = tx.store.engine.collect(frame)
+    query = QueryText.of(f"SELECT {statement.values}")
+    try:
+        given = tx.store.engine.collect(select_frame(tx, query))
+    except ViewkeeperError as problem:
+        found = at_place(problem, None)
+        found.place, found.hint = statement.name.place, "give values, not columns"
+        raise found from None
     if given.num_columns != len(table.schema):
-        names = ", ".join(f"{c.name} {c.type}" for c in table.schema)
         raise TypeMismatch(
-            f"{statement.name} has {len(table.schema)} parameters, {given.num_columns} values are given",
+            f"{statement.name} takes {_counted(len(table.schema))}, {given.num_columns} given",
             place=statement.name.place,
-            hint=f"the parameters are {names}",
+            hint=_parameters(table),
         )
-    row = cast_table(given.rename_columns(table.schema.names), table.schema, statement.name, tx.zone)
-    missing = next((name for name in row.column_names if row[name].null_count), None)
-    if missing is not None:
-        raise ConstraintViolation(
-            f"the parameter {missing} of {statement.name} cannot be NULL",
+    missing = [name for name, column in zip(table.schema.names, given.columns, strict=True) if column.null_count]
+    if missing:
+        raise TypeMismatch(
+            f"the parameter {missing[0]} of {statement.name} cannot be NULL",
             place=statement.name.place,
-            hint="give it a value",
+            hint=_parameters(table),
         )
+    try:
+        row = cast_table(given.rename_columns(table.schema.names), table.schema, statement.name, tx.zone)
+    except TypeMismatch as problem:
+        problem.message = problem.message.replace("column", "parameter", 1)
+        problem.place, problem.hint = statement.name.place, _parameters(table)
+        raise
     return canonical(row, table.schema)
+
+
+def _counted(number: int) -> str:
+    return f"{number} value" if number == 1 else f"{number} values"
+
+
+def _parameters(table: Table) -> str:
+    names = ", ".join(f"{c.name} {c.type}" for c in table.schema)
+    return f"its parameter is {names}" if len(table.schema) == 1 else f"its parameters are {names}"
 
 
 def retry(tx: OpenTransaction, statement: sql.RetryRule) -> int:
@@ -379,5 +459,5 @@ def retry(tx: OpenTransaction, statement: sql.RetryRule) -> int:
             f"{rule.name} has no parked firing of epoch {statement.epoch}", place=statement.name.place, hint=hint
         )
     for firing in chosen:
-        tx.waiting.append(replace(firing, attempts=0, due=0.0, parked="").to_json())
+        tx.waiting.append(replace(firing, attempts=0, due=0.0, parked="", problem="").to_json())
     return len(chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewkeeper.algebra.schema import Column, make_schema
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.catalog.name_errors import already_exists, wrong_kind
+from viewkeeper.catalog.name_errors import already_exists, refuse_reserved, wrong_kind
 from viewkeeper.catalog.relations import Table
 from viewkeeper.query.frames import columns_of, select_frame
 from viewkeeper.sql import parsed_statements as sql
@@ -17,6 +17,7 @@ from viewkeeper.transaction.open_transaction import OpenTransaction
 
 def create_table(tx: OpenTransaction, statement: sql.CreateTable) -> int | None:
     """CREATE TABLE; returns the number of rows that its query inserts, if it has one."""
+    refuse_reserved(statement.name)
     there = tx.find(statement.name)
     if statement.if_not_exists and isinstance(there, Table):
         return None

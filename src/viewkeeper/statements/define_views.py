@@ -15,7 +15,7 @@ from viewkeeper.algebra.types import spelled
 from viewkeeper.catalog.active_rules import UPDATED, ActiveRule
 from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
 from viewkeeper.catalog.graph import depending, reading
-from viewkeeper.catalog.name_errors import already_exists, wrong_kind
+from viewkeeper.catalog.name_errors import already_exists, refuse_reserved, wrong_kind
 from viewkeeper.catalog.relations import (
     AssertionView,
     Auxiliary,
@@ -60,6 +60,7 @@ UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
 
 def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
     """CREATE [OR REPLACE] [MATERIALIZED] VIEW."""
+    refuse_reserved(statement.name)
     there = tx.find(statement.name)
     kind = MaterializedView if statement.materialized else VirtualView
     if there is not None:
@@ -369,9 +370,9 @@ def _check_updates(tx: OpenTransaction, relation: Relation) -> None:
             )
 
 
-def create_hidden_view(tx: OpenTransaction, name: str, query: str) -> Relation:
-    """A virtual view that users do not see, which an active rule watches."""
-    made = define(tx, query, query.whole if isinstance(query, SourceText) else query, None, name)
+def create_hidden_view(tx: OpenTransaction, name: str, query: str, called: Name) -> Relation:
+    """A virtual view that users do not see, which an active rule watches; `called` names it in errors."""
+    made = define(tx, query, query.whole if isinstance(query, SourceText) else query, None, called)
     definition = Definition(
         VIEW, str(query), made.names, to_json(made.node), uses=made.uses, engine=tx.store.engine.kind
     )
@@ -419,7 +420,7 @@ def drop_view(tx: OpenTransaction, statement: sql.DropView) -> None:
 
 
 def drop_table_with_dependents(tx: OpenTransaction, statement: sql.DropTable) -> None:
-    """DROP TABLE of a table that views read."""
+    """DROP TABLE, with what views and rules say to it."""
     place = statement.name.place
     _drop(tx, tx.table(statement.name, place), place, cascade=statement.cascade)
 
@@ -452,7 +453,8 @@ def drop_named(tx: OpenTransaction, relation: Relation, place: Place | None) -> 
 def drop_active_rule(tx: OpenTransaction, rule: ActiveRule) -> None:
     """Drops a rule, the hidden relations that it has for itself, and its firings that wait."""
     tx.rules[rule.id] = None
-    tx.waiting += [{"ended": list(firing.key)} for firing in tx.state.waiting if firing.rule == rule.id]
+    mine = [firing for firing in tx.state.waiting if firing.rule == rule.id]
+    tx.waiting += [firing.ended(rule.name, "dropped with its rule", firing.rows) for firing in mine]
     _drop_all(tx, [relation for relation in map(tx.by_id, rule.own) if relation.is_hidden])
 
 

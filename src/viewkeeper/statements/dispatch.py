@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from viewkeeper.catalog.active_rules import ActiveRule
-from viewkeeper.errors import InternalError, Name, Place
-from viewkeeper.query.frames import select_frame
+from viewkeeper.errors import InternalError, Name, Place, ViewkeeperError
+from viewkeeper.query.frames import at_place, select_frame
 from viewkeeper.query.result import Result
 from viewkeeper.rules.transitions import RuleChange
 from viewkeeper.sql import parsed_statements as sql
@@ -89,8 +89,12 @@ class StatementActions:
 
     def holds(self, tx: OpenTransaction, condition: str) -> bool:
         """Whether a condition is true."""
-        frame = select_frame(tx, QueryText.of(f"SELECT 1 AS holds WHERE ({condition})"))
-        return bool(tx.store.engine.fetch(frame).num_rows)
+        query = QueryText.of(f"SELECT 1 AS holds WHERE ({condition})")
+        frame = select_frame(tx, query)
+        try:
+            return bool(tx.store.engine.fetch(frame).num_rows)
+        except ViewkeeperError as problem:
+            raise at_place(problem, query) from None
 
     def call(self, tx: OpenTransaction, rule: ActiveRule, change: RuleChange) -> None:
         """Refuses: only a database object knows functions of the user's."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.rows import row_tuples
+from viewkeeper.algebra.rows import row_order, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.relations import AssertionView
 from viewkeeper.delta.compile import differentiate
@@ -34,12 +34,14 @@ class Assertion:
 
     `violated` gives the error for some rows that it has, by column name. `warns`: the error is reported and the
     transaction commits. `whole`: all rows of the query count, because it was not checked before the transaction.
+    `names` are those of the columns, if the query's own are not different from each other.
     """
 
     query: n.Node
     violated: Callable[[Sequence[Mapping[str, Any]]], ViewkeeperError]
     warns: bool = False
     whole: bool = False
+    names: tuple[str, ...] = ()
 
 
 def check_assertions(tx: OpenTransaction, assertions: Iterable[Assertion]) -> None:
@@ -68,8 +70,8 @@ def _violating(tx: OpenTransaction, assertion: Assertion) -> list[Mapping[str, A
         return []
     frame = lowered.frame if assertion.whole else lowered.frame.filter(parsed(f"{WEIGHT} > 0"))
     broken: pa.Table = engine.fetch(frame.select(*listed(*(a.label for a in query.outputs))).limit(SHOWN + 1))
-    names = [a.name for a in query.outputs]
-    return [dict(zip(names, row, strict=True)) for row in row_tuples(broken)]
+    names = assertion.names or [a.name for a in query.outputs]
+    return [dict(zip(names, row, strict=True)) for row in sorted(row_tuples(broken), key=row_order)]
 
 
 def declared_assertions(tx: OpenTransaction) -> list[Assertion]:
@@ -82,7 +84,8 @@ def declared_assertions(tx: OpenTransaction) -> list[Assertion]:
         read = {scan.relation for scan in n.scans(relation.definition.as_written)}
         if whole or read & tx.changed:
             warns = relation.definition.violation == "warn"
-            found.append(Assertion(relation.definition.as_written, _error(relation), warns, whole))
+            names = tuple(relation.schema.names)
+            found.append(Assertion(relation.definition.as_written, _error(relation), warns, whole, names))
     return found
 
 

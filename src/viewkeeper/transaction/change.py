@@ -57,10 +57,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    """A committed transaction; `warnings` are the assertions it violates that only warn."""
+    """A committed transaction.
+
+    `warnings` are the assertions it violates that only warn; `rules` are the names of the rules that fired inside it,
+    in their order.
+    """
 
     epoch: int
     committed_at: dt.datetime
     changes: dict[str, Change] = field(default_factory=dict)
     report: dict[str, Report] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()

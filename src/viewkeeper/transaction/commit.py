@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from viewkeeper.catalog.active_rules import rule_changes
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Auxiliary, as_derived
 from viewkeeper.catalog.state import State
@@ -59,7 +60,8 @@ def commit(tx: OpenTransaction) -> Commit | None:
         raise
     report = _report(tx, prepared, time.perf_counter() - began)
     at = dt.datetime.fromtimestamp(state.committed_at, dt.UTC)
-    done = Commit(state.epoch, at, prepared.changes, report, tuple(tx.warnings))
+    fired = tuple(each["name"] for each in tx.fired)
+    done = Commit(state.epoch, at, prepared.changes, report, tuple(tx.warnings), fired)
     _after(tx, prepared, done)
     return done
 
@@ -224,6 +226,7 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
         entry["suspended"] = suspended
     if tx.rules:
         entry["rules"] = {key: rule and rule.to_json() for key, rule in tx.rules.items()}
+        entry["rule_changes"] = rule_changes(tx.state.rules, tx.rules)
     if tx.fired:
         entry["fired"] = tx.fired
     if tx.waiting:

@@ -23,6 +23,8 @@ def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) ->
         raise Conflict(
             "this process was taken for dead and its unfinished work was swept", hint="run the transaction again"
         )
+    if tx.firing is not None and all(firing.key != tx.firing.key for firing in state.waiting):
+        raise _conflict("another process has run this firing of a detached rule")
     if state.epoch == tx.state.epoch and state.oldest == tx.state.oldest:
         return
     for relation in tx.created.values():

@@ -21,7 +21,7 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
 from viewkeeper.analysis.ranges import Ranges
-from viewkeeper.catalog.active_rules import ActiveRule
+from viewkeeper.catalog.active_rules import ActiveRule, Waiting
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.catalog.definition import Definition
@@ -76,6 +76,9 @@ class OpenTransaction:
         self.given: dict[str, Frame] = {}  # the transition tables of the rule whose action is run, by name
         self.fired: list[dict[str, Any]] = []  # the rules that were fired, as the entry records them
         self.waiting: list[dict[str, Any]] = []  # changes of the firings that wait to be run
+        self.firing: Waiting | None = None  # the firing of a detached rule that it carries out
+        self.before_firing: int | None = None  # the epoch before that firing, while its action is run
+        self.remarks: list[str] = []  # what the statement that is run says of what it defines
         self.warnings: list[str] = []  # what the user is told though it commits: violated assertions
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
@@ -98,6 +101,11 @@ class OpenTransaction:
     def zone(self) -> str:
         """The database's time zone."""
         return self.state.settings.time_zone
+
+    @property
+    def old_epoch(self) -> int:
+        """The epoch that AS OF OLD reads: the one it began from; for a detached rule, an earlier one."""
+        return self.state.epoch if self.before_firing is None else self.before_firing
 
     # definitions ---------------------------------------------------------------------------------
 
@@ -444,6 +452,12 @@ def change_of_files(
         return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
 
     return Change(schema, fetch, held)
+
+
+def change_at(store: Store, held: Held, relation: Relation, epoch: int) -> Change:
+    """The net change of a stored relation in an epoch."""
+    files = tuple(file for file in relation.files if file.first_epoch <= epoch <= file.last_epoch)
+    return change_of_files(store, relation.schema, files, held, epoch if any(file.merged for file in files) else None)
 
 
 def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
