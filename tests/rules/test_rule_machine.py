@@ -68,9 +68,8 @@ def test_one_rule_of_each_kind(machine: type[RuleMachine]) -> None:
             ],
             True,
         )
-        entry = here.entry(here.db.epoch)
-        assert {fired["name"] for fired in entry["fired"]} == {"r1", "r2", "r3", "r4"}
-        assert len(entry["waiting"]) == 1
+        assert {fired["name"] for fired in here.last["fired"]} == {"r1", "r2", "r3", "r4"}
+        assert len(here.last["waiting"]) == 1
     finally:
         here.teardown()
 
