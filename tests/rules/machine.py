@@ -76,6 +76,7 @@ class RuleMachine(RuleBasedStateMachine):
         self.db = self.connect()
         self.model = Model()
         self.log: list[str] = []
+        self.last: dict[str, Any] = {}  # the entry of the last commit
 
     def connect(self) -> vk.Database:
         return vk.connect(self.directory / "lake", engine=self.engine, durability="process", tuning=self.tuning)
@@ -228,7 +229,7 @@ class RuleMachine(RuleBasedStateMachine):
         else:
             found = {name: change.weights() for name, change in done.changes.items() if name != "later"}
             self.same(found, expected, "changes")
-            entry = self.entry(done.epoch)
+            entry = self.last = self.entry(done.epoch)
             names = {rule.id: rule.name for rule in self.rules_at(done.epoch - 1)}
             self.same([(each["name"], each["rows"]) for each in entry.get("fired", ())], outcome[0].fired, "fired")
             waiting = [(names[each["rule"]], each["rows"]) for each in entry.get("waiting", ()) if "ended" not in each]
