@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.engine.bags import consolidated, grouped_sums
@@ -70,7 +71,7 @@ class Lowering:
             self._inside = not outermost
         if done.outputs != node.outputs:
             raise InternalError(f"lowering {type(node).__name__} changes its columns")
-        if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project)):
+        if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project, n.Unbalanced)):
             return replace(done, rows=None)
         return done
 
@@ -409,6 +410,15 @@ class Lowering:
         labels = [a.label for a in below.outputs]
         return replace(below, frame=below.frame.select(*labels).distinct(), weighted=False)
 
+    def _unbalanced(self, node: n.Unbalanced, binding: Binding | None) -> Lowered:
+        """Few rows are looked at on the driver; many are left as they are."""
+        below = self.lower(node.input, binding)
+        if below.rows is None or not self.looks:
+            return below
+        labels = ([a.label for a in attributes] for attributes in (node.groups, node.counted, node.summed))
+        kept = without_balanced(below.rows, *labels)
+        return below if kept is below.rows else self.reader.local(kept, below.outputs, weighted=True)
+
     def _once(self, node: n.Once, binding: Binding | None) -> Lowered:
         if node not in self._kept:
             self._kept[node] = self.reader.keep(self.lower(node.input))
@@ -522,6 +532,7 @@ _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered
     n.Negate: Lowering._negate,
     n.Net: Lowering._net,
     n.Support: Lowering._support,
+    n.Unbalanced: Lowering._unbalanced,
     n.Once: Lowering._once,
     n.Restrict: Lowering._restrict,
     n.Both: Lowering._both,
