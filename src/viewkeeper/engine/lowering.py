@@ -19,6 +19,7 @@ from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
+from viewkeeper.delta.positive import INSERTED
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
@@ -483,9 +484,9 @@ class Lowering:
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
-    """The input to begin a join with: the change, else a bound one, else the first."""
+    """The input to begin a join with: the change, or the inserted rows; else a bound one, else the first."""
     for part in node.inputs:
-        if n.is_change(part):
+        if n.is_change(part) or any(scan.relation.startswith(INSERTED) for scan in n.scans(part)):
             return part
     if binding is not None:
         return max(node.inputs, key=lambda part: sum(column in part.outputs for column in binding.columns))
