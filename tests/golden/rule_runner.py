@@ -22,8 +22,8 @@ from tests.golden.runner import RULES, Runner
 from tests.oracle import Oracle, difference, lines_of, plain, text_of, weights
 from tests.vkt import Batch, Fired, Script, View, read_script, write_script
 from viewkeeper.algebra.rows import row_tuples
-from viewkeeper.rules.processing import RuleProcessing
-from viewkeeper.rules.transitions import TABLES, Transition
+from viewkeeper.rules import processing
+from viewkeeper.rules.transitions import TABLES, RuleChange, Transition
 
 KEPT = ("incremental", "full", "virtual")
 """How the views of a file can be kept."""
@@ -117,19 +117,21 @@ def follow(oracle: Oracle, script: Script, batch: Batch) -> None:
 def recorded_firings() -> Iterator[list[Fired]]:
     """The firings of all rules in this process whose condition held, in their order."""
     found: list[Fired] = []
-    original = RuleProcessing._act
+    original = processing.act
 
-    def act(self: RuleProcessing, tx: Any, rule: Any, values: dict[str, str], transition: Transition) -> int:
-        rows = original(self, tx, rule, values, transition)
+    def act(tx: Any, actions: Any, rule: Any, values: dict[str, str], change: RuleChange, *, dry: bool = False) -> int:
+        rows = original(tx, actions, rule, values, change, dry=dry)
         if rows:
             given = [
                 sqlglot.parse_one(text).find(sqlglot.exp.Literal) for name, text in values.items() if name[0] == ":"
             ]
-            found.append(Fired(" ".join([rule.name, *(str(each and each.this) for each in given)]), _rows(transition)))
+            found.append(
+                Fired(" ".join([rule.name, *(str(each and each.this) for each in given)]), _rows(change.transition))
+            )
         return rows
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RuleProcessing, "_act", act)
+        patched.setattr(processing, "act", act)
         yield found
 
 
