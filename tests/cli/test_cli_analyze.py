@@ -62,12 +62,36 @@ def test_every_view_is_analyzed(run: Any, tmp_path: Path) -> None:
 def test_what_is_no_table_or_view_is_refused(run: Any) -> None:
     result = run("analyze", "-", stdin="CREATE TABLE t (a INT);\nINSERT INTO t VALUES (1)", code=1)
     assert result.stderr == (
-        "error: this is neither a table nor a view\n"
+        "error: this is neither a table, a view, an assertion nor a rule\n"
         "at line 2, column 1:\n"
         "  INSERT INTO t VALUES (1)\n"
         "  ^\n"
-        "hint: give CREATE TABLE and CREATE [MATERIALIZED] VIEW statements only\n"
+        "hint: give CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE ASSERTION and CREATE RULE statements only\n"
     )
+
+
+def test_rules_that_may_trigger_each_other(run: Any) -> None:
+    script = (
+        "CREATE TABLE t (a INT); CREATE RULE r ON t WHEN INSERTED DO INSERT INTO t SELECT a + 1 FROM inserted;"
+        "CREATE ASSERTION few CHECK (NOT EXISTS (SELECT a FROM t WHERE a > 9))"
+    )
+    warning = (
+        "the rule r may trigger itself: it writes t, which it watches; "
+        "a cascade without end is given up, and nothing is changed"
+    )
+    result = run("analyze", "-", stdin=script)
+    assert result.stdout == (
+        "few: an assertion\nt\n"
+        "  DELETE cannot break it: deletes from t can only delete rows of the query\n"
+        "  INSERT and UPDATE are checked:\n"
+        "    only changed rows with a > 9 are looked at\n"
+        "    δ = σ[a > 9](δt)\n"
+        "    reads nothing but the change\n"
+        "δR = ΔR − ∇R: inserted rows less deleted ones; @old and @new: before and after; ⋉K: only touched keys\n\n"
+        f"r: a rule that changes of t can trigger, writes t\n  {warning}\n"
+    )
+    found = json.loads(run("--format", "json", "analyze", "-", stdin=script).stdout)
+    assert found["rules"] == [{"rule": "r", "watches": ["t"], "writes": ["t"], "warnings": [warning]}]
 
 
 def test_an_unknown_table_is_named(run: Any) -> None:

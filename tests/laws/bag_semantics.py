@@ -190,6 +190,21 @@ class States:
     def support(self, node: n.Support) -> Bag:
         return [(row, 1) for row in dict.fromkeys(row for row, _ in self.rows(node.input))]
 
+    def unbalanced(self, node: n.Unbalanced) -> Bag:
+        places = [node.input.outputs.index(a) for a in node.groups]
+        counted = [node.input.outputs.index(a) for a in node.counted]
+        summed = [node.input.outputs.index(a) for a in node.summed]
+        totals: dict[Row, Counter[Any]] = {}
+        bag = self.rows(node.input)
+        for row, weight in bag:
+            total = totals.setdefault(tuple(row[place] for place in places), Counter())
+            total["rows"] += weight
+            for place in counted:
+                total["count", place] += weight if row[place] is not None else 0
+            for place in summed:
+                total["sum", place] += weight * (row[place] or 0)
+        return [(row, w) for row, w in bag if any(totals[tuple(row[place] for place in places)].values())]
+
     def once(self, node: n.Once) -> Bag:
         return self.rows(node.input)
 
@@ -232,6 +247,7 @@ _MEANINGS: dict[type[n.Node], Callable[[States, Any], Bag]] = {
     n.Negate: States.negate,
     n.Net: States.consolidate,
     n.Support: States.support,
+    n.Unbalanced: States.unbalanced,
     n.Once: States.once,
     n.Restrict: States.restrict,
     n.Both: States.both,

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = {"__init__", "compile", "laws"}
 """What the laws have in common: the dispatcher, whose contract test_contract.py checks, and what a law may ask for."""
 LAW_FILES = sorted(path.stem for path in (ROOT / "src/viewkeeper/delta").glob("*.py") if path.stem not in SHARED)
-OF_CHANGES = {n.Negate, n.Net, n.Support, n.Once, n.Restrict, n.Both, n.Signed, n.Rederived}
+OF_CHANGES = {n.Negate, n.Net, n.Support, n.Unbalanced, n.Once, n.Restrict, n.Both, n.Signed, n.Rederived}
 """What the laws themselves are made of: never part of a query."""
 
 

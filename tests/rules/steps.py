@@ -39,30 +39,31 @@ def literal(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
+def insert(name: str, rows: list[Row]) -> Step:
+    values = ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
+    return Step(f"INSERT INTO {name} VALUES {values}", lambda model: added(model.rows, name, rows))
+
+
 def inserting(name: str, *columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
-    def step(rows: list[Row]) -> Step:
-        values = ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
-        return Step(f"INSERT INTO {name} VALUES {values}", lambda model: added(model.rows, name, rows))
-
     apart = (lambda row: row[0]) if name in KEYED else None
-    return st.lists(st.tuples(*columns), min_size=1, max_size=3, unique_by=apart).map(step)
+    rows = st.lists(st.tuples(*columns), min_size=1, max_size=3, unique_by=apart)
+    return st.builds(insert, st.just(name), rows)
 
 
-def updating(
-    name: str, columns: tuple[str, ...], target: int, value: st.SearchStrategy[Any], where: int
-) -> st.SearchStrategy[Step]:
-    """UPDATE name SET target = value WHERE where = something."""
+def update(name: str, target: str, value: Any, where: str, wanted: Any) -> Step:
+    """UPDATE name SET target = value WHERE where = wanted."""
+    columns = SOURCES[name].columns
+    position, compared = columns.index(target), columns.index(where)
 
-    def step(pair: tuple[Any, Any]) -> Step:
-        value, wanted = pair
+    def change(row: Row) -> Row:
+        return (*row[:position], value, *row[position + 1 :]) if row[compared] == wanted else row
 
-        def change(row: Row) -> Row:
-            return (*row[:target], value, *row[target + 1 :]) if row[where] == wanted else row
+    text = f"UPDATE {name} SET {target} = {literal(value)} WHERE {where} = {literal(wanted)}"
+    return Step(text, lambda model: replaced(model.rows, name, change))
 
-        text = f"UPDATE {name} SET {columns[target]} = {literal(value)} WHERE {columns[where]} = {literal(wanted)}"
-        return Step(text, lambda model: replaced(model.rows, name, change))
 
-    return st.tuples(value, IDS).map(step)
+def updating(name: str, target: str, value: st.SearchStrategy[Any], where: str) -> st.SearchStrategy[Step]:
+    return st.builds(update, st.just(name), st.just(target), value, st.just(where), IDS)
 
 
 def deleting(name: str, column: str, position: int) -> st.SearchStrategy[Step]:
@@ -76,8 +77,6 @@ def deleting(name: str, column: str, position: int) -> st.SearchStrategy[Step]:
 def shifted(row: Row) -> Row:
     return (None if row[0] is None else row[0] + 1, *row[1:])
 
-
-ITEM, PART = SOURCES["item"].columns, SOURCES["part"].columns
 
 FIXED = [
     Step("UPDATE item SET id = id + 1", lambda model: replaced(model.rows, "item", shifted)),
@@ -93,11 +92,11 @@ ROWS: st.SearchStrategy[Step] = st.one_of(
     inserting("part", NEW_IDS, st.one_of(st.none(), IDS), st.integers(-1, 3)),
     inserting("bag", VALUES, GROUPS),
     inserting("edge", st.one_of(st.none(), IDS), IDS),
-    updating("item", ITEM, 2, VALUES, 0),
-    updating("item", ITEM, 1, GROUPS, 0),
-    updating("item", ITEM, 0, IDS, 0),
-    updating("part", PART, 1, st.one_of(st.none(), IDS), 0),
-    updating("part", PART, 2, st.integers(-1, 3), 1),
+    updating("item", "v", VALUES, "id"),
+    updating("item", "g", GROUPS, "id"),
+    updating("item", "id", IDS, "id"),
+    updating("part", "item", st.one_of(st.none(), IDS), "id"),
+    updating("part", "q", st.integers(-1, 3), "item"),
     deleting("item", "id", 0),
     deleting("part", "id", 0),
     deleting("part", "item", 1),

@@ -159,5 +159,5 @@ def test_immediate_rules_see_the_change_of_a_datalog_rule(made: vk.Database) -> 
 def test_an_activation_without_a_value_names_the_parameter(made: vk.Database) -> None:
     """The error named the hidden table of activations."""
     made.sql(f"CREATE RULE r (p BIGINT) ON (SELECT id FROM item WHERE v > :p) DO {reports('r', 'id')}")
-    with pytest.raises(vk.errors.ConstraintViolation, match="the parameter p of r cannot be NULL"):
+    with pytest.raises(vk.errors.TypeMismatch, match="the parameter p of r cannot be NULL"):
         made.sql("ACTIVATE RULE r (NULL)")

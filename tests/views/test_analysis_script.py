@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from viewkeeper.advice.advice import Analysis, analyze_script
+from viewkeeper.advice.advice import Analysis
+from viewkeeper.advice.scripts import analyze_script
 from viewkeeper.analysis.safe_references import Nesting, Verdict
 from viewkeeper.errors import SqlError
 
@@ -16,7 +17,7 @@ CREATE MATERIALIZED VIEW per_g AS SELECT g, count(*) AS n FROM t GROUP BY g;
 
 
 def analyzed(query: str) -> Analysis:
-    return analyze_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS {query}")[-1]
+    return analyze_script(f"{TABLES} CREATE MATERIALIZED VIEW v AS {query}").views[-1]
 
 
 def verdict(query: str, table: str) -> Verdict:
@@ -36,7 +37,7 @@ def test_a_column_that_is_equal_after_a_cast_binds_nothing() -> None:
         "CREATE VIEW v AS SELECT i FROM t WHERE s = i; CREATE VIEW w AS SELECT x FROM t WHERE b = x;"
         "CREATE VIEW u AS SELECT i FROM t WHERE b = i"
     )
-    assert [analysis.keys for analysis in found] == [[], [], [("i",)]]
+    assert [analysis.keys for analysis in found.views] == [[], [], [("i",)]]
 
 
 def test_a_number_does_not_bind_its_text() -> None:
@@ -189,9 +190,9 @@ def test_what_creation_refuses_is_refused(query: str, message: str) -> None:
 
 def test_a_view_that_replaces_another() -> None:
     text = "CREATE VIEW v AS SELECT g FROM t; CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT id AS k FROM t;"
-    assert analyze_script(f"{TABLES} {text} CREATE VIEW w AS SELECT k FROM v")[-1].columns == ("k",)
+    assert analyze_script(f"{TABLES} {text} CREATE VIEW w AS SELECT k FROM v").views[-1].columns == ("k",)
     same = "CREATE VIEW IF NOT EXISTS v AS SELECT x FROM t; CREATE VIEW w AS SELECT k FROM v"
-    assert analyze_script(f"{TABLES} {text} {same}")[-1].columns == ("k",)
+    assert analyze_script(f"{TABLES} {text} {same}").views[-1].columns == ("k",)
 
 
 @pytest.mark.parametrize("text", ["CREATE TABLE t (a INT)", "CREATE VIEW s AS SELECT g FROM t"])
@@ -203,4 +204,4 @@ def test_two_relations_of_one_name(text: str) -> None:
 def test_each_place_is_in_its_own_statement() -> None:
     text = "-- SELECT g FROM t\nCREATE VIEW v AS SELECT g FROM t;\nCREATE VIEW w AS SELECT g FROM t"
     found = analyze_script(f"CREATE TABLE t (g INT);\n{text}")
-    assert [v.reference.place.line for a in found for v in a.findings.verdicts if v.reference.place] == [3, 4]
+    assert [v.reference.place.line for a in found.views for v in a.findings.verdicts if v.reference.place] == [3, 4]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlglot import exp
 
@@ -298,35 +298,37 @@ def _judged(verdict: Verdict) -> str:
 # scripts -----------------------------------------------------------------------------------------
 
 
-def analyze_script(text: str) -> list[Analysis]:
-    """Analyzes every view of a script of CREATE TABLE and CREATE VIEW statements; nothing is created."""
-    return [analysis for analysis, _, _ in analyze_each(text)]
-
-
 def analyze_each(text: str, *, advise: bool = True) -> Iterator[tuple[Analysis, Known, str]]:
     """The views of a script one after the other, each with the relations it can name and the statement's text."""
     known = Known()
     for statement, parsed in definitions(text):
-        there = known.find(parsed.name)
-        if there is not None and parsed.if_not_exists:
-            continue
-        replaces = isinstance(parsed, statements.CreateView) and parsed.or_replace
-        if there is not None and not (replaces and (isinstance(there, VirtualRelation) or there.is_view)):
-            place = Place.at(statement.text, statement.start, statement.end - statement.start)
-            raise known.taken(parsed.name, place)
-        if isinstance(parsed, statements.CreateTable):
-            assert parsed.schema is not None
-            known.add(StoredRelation(parsed.name, parsed.schema, is_view=False))
-            continue
-        whole, stored = statement.text, parsed.materialized
-        analysis = analyze_view(
-            parsed.name, parsed.query, whole, known, columns=parsed.columns, advise=advise, is_stored=stored
-        )
-        yield analysis, known, whole
-        if stored:
-            known.add(StoredRelation(parsed.name, analysis.schema, is_view=True))
-        else:
-            known.add(VirtualRelation(parsed.name, parsed.query, whole, analysis.columns))
+        yield from analyze_definition(known, statement, parsed, advise=advise)
+
+
+def analyze_definition(
+    known: Known, statement: Statement, parsed: statements.CreateTable | statements.CreateView, *, advise: bool
+) -> Iterator[tuple[Analysis, Known, str]]:
+    """The view of a statement with the relations it can name, if it is one; then it is known, as a table is."""
+    there = known.find(parsed.name)
+    if there is not None and parsed.if_not_exists:
+        return
+    replaces = isinstance(parsed, statements.CreateView) and parsed.or_replace
+    if there is not None and not (replaces and (isinstance(there, VirtualRelation) or there.is_view)):
+        place = Place.at(statement.text, statement.start, statement.end - statement.start)
+        raise known.taken(parsed.name, place)
+    if isinstance(parsed, statements.CreateTable):
+        assert parsed.schema is not None
+        known.add(StoredRelation(parsed.name, parsed.schema, is_view=False))
+        return
+    whole, stored = statement.text, parsed.materialized
+    analysis = analyze_view(
+        parsed.name, parsed.query, whole, known, columns=parsed.columns, advise=advise, is_stored=stored
+    )
+    yield analysis, known, whole
+    if stored:
+        known.add(StoredRelation(parsed.name, analysis.schema, is_view=True))
+    else:
+        known.add(VirtualRelation(parsed.name, parsed.query, whole, analysis.columns))
 
 
 def no_stored_view() -> SqlError:
@@ -338,12 +340,16 @@ def definitions(text: str) -> Iterator[tuple[Statement, statements.CreateTable |
     """The statements of a script: CREATE TABLE with columns, and CREATE VIEW."""
     for statement in split(text):
         parsed = statements.parse(statement)
-        is_table = isinstance(parsed, statements.CreateTable) and parsed.schema is not None
-        if not is_table and not isinstance(parsed, statements.CreateView):
+        if not defines_relation(parsed):
             raise SqlError(
                 "this is neither a table nor a view",
                 place=Place.at(statement.text, statement.start),
                 hint="give CREATE TABLE and CREATE [MATERIALIZED] VIEW statements only",
             )
-        assert isinstance(parsed, (statements.CreateTable, statements.CreateView))
         yield statement, parsed
+
+
+def defines_relation(parsed: object) -> TypeGuard[statements.CreateTable | statements.CreateView]:
+    """Whether a statement is CREATE TABLE with columns, or CREATE VIEW."""
+    is_table = isinstance(parsed, statements.CreateTable) and parsed.schema is not None
+    return is_table or isinstance(parsed, statements.CreateView)

@@ -96,7 +96,7 @@ class _Work:
             self._needs(Scale.BOUND)
             self.remarks.append("a recursion is maintained round by round, as far as the change reaches")
             return True
-        self._reads(_readings(change, frozenset()))
+        self._reads(readings_of(change, frozenset()))
         match node:
             case n.Aggregate() if strategy == FOLD:
                 self._needs(Scale.GROUPS if node.groups else Scale.LINEAR)
@@ -111,7 +111,7 @@ class _Work:
 
     def _folded(self, node: n.Aggregate) -> None:
         if any(call.text is not None for call in node.calls):
-            self._reads(_readings(node.input, frozenset(node.groups)))
+            self._reads(readings_of(node.input, frozenset(node.groups)))
         elif not self.only_inserts and any(call.function in ("min", "max") for call in node.calls):
             self.remarks.append("a group that loses its minimum or maximum is read again")
 
@@ -136,7 +136,7 @@ def _is_small(auxiliary: n.Node) -> bool:
 Bound = frozenset[Attribute]
 
 
-def _readings(node: n.Node, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, ...]]]:
+def readings_of(node: n.Node, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, ...]]]:
     """The scans below a node that are read, with the names of the columns they are read by."""
     match node:
         case n.Scan():
@@ -145,25 +145,27 @@ def _readings(node: n.Node, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, .
                 yield node, tuple(name for a, name in pairs if a in bound)
         case n.Project():
             below = frozenset(e.attribute for a, e in node.columns if a in bound and e.attribute is not None)
-            yield from _readings(node.input, below)
+            yield from readings_of(node.input, below)
         case n.Join():
             yield from _joined(node, bound)
         case n.Exists() | n.Outer():
             yield from _beside(node, bound)
         case n.Restrict():
-            yield from _readings(node.right, bound)
-            yield from _readings(node.left, bound | {left for left, _ in node.on})
+            yield from readings_of(node.right, bound)
+            yield from readings_of(node.left, bound | {left for left, _ in node.on})
         case n.Aggregate():
-            yield from _readings(node.input, bound & frozenset(node.groups))
+            yield from readings_of(node.input, bound & frozenset(node.groups))
         case n.Window() | n.Top():
-            yield from _readings(node.input, bound & frozenset(node.partition))
+            yield from readings_of(node.input, bound & frozenset(node.partition))
+        case n.Rederived():
+            pass  # read round by round, by the keys of the round before
         case n.Union() | n.Monus() | n.Least():
             places = [i for i, a in enumerate(node.outputs) if a in bound]
             for part in node.inputs:
-                yield from _readings(part, frozenset(part.outputs[i] for i in places))
+                yield from readings_of(part, frozenset(part.outputs[i] for i in places))
         case _:
             for part in node.inputs:
-                yield from _readings(part, bound & frozenset(part.outputs))
+                yield from readings_of(part, bound & frozenset(part.outputs))
 
 
 def _joined(node: n.Join, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, ...]]]:
@@ -174,7 +176,7 @@ def _joined(node: n.Join, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, ...
         part = max(waiting, key=lambda one: (n.is_change(one), len(_linked(node.equalities, one, known))))
         waiting.remove(part)
         linked = _linked(node.equalities, part, known)
-        yield from _readings(part, linked)
+        yield from readings_of(part, linked)
         if linked or n.is_change(part):
             known |= set(part.outputs)
 
@@ -192,7 +194,7 @@ def _linked(equalities: Sequence[n.Equality], part: n.Node, known: set[Attribute
 def _beside(node: n.Exists | n.Outer, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, ...]]]:
     """The right side is read by the keys of the left side, if those are few."""
     left = bound & frozenset(node.left.outputs)
-    yield from _readings(node.left, left)
+    yield from readings_of(node.left, left)
     narrow = n.is_change(node.left) or bool(left)
     right = frozenset(e.right for e in node.equalities if narrow)
-    yield from _readings(node.right, right)
+    yield from readings_of(node.right, right)

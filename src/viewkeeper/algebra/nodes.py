@@ -5,7 +5,7 @@ queries (over the old state, the new state and the change of relations); `Scan.s
 
     query nodes    Scan Rows Project Filter Join Outer Exists Union Distinct Monus Least Aggregate Window Top Generate
                    Fixpoint
-    change nodes   Negate Net Support Once Both Signed Restrict   (made by the laws of change, never by a query)
+    change nodes   Negate Net Support Unbalanced Once Both Signed Restrict   (made by the laws, never by a query)
 """
 
 from __future__ import annotations
@@ -381,6 +381,19 @@ class Support(_Unary):
 
 
 @dataclass(frozen=True)
+class Unbalanced(_Unary):
+    """The rows of a change without those of balanced groups, in which linear aggregates stay what they were.
+
+    A group is balanced if its weights sum up to 0, those of rows where an argument is not NULL as well, and so do the
+    values of the arguments in `summed`, each times its weight. To leave out fewer rows is right too.
+    """
+
+    groups: tuple[Attribute, ...]
+    counted: tuple[Attribute, ...]
+    summed: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True)
 class Once(_Unary):
     """A change that is used more than once: computed once and cached for the transaction."""
 
@@ -456,7 +469,8 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {
     Rederived: ("inputs",),
     **dict.fromkeys((Outer, Exists, Monus, Least, Restrict, Both), ("left", "right")),
     **dict.fromkeys(
-        (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Support, Once, Signed), ("input",)
+        (Project, Filter, Distinct, Aggregate, Window, Top, Generate, Negate, Net, Support, Unbalanced, Once, Signed),
+        ("input",),
     ),
 }
 
@@ -510,7 +524,7 @@ def is_change(node: Node) -> bool:
             return node.state == CHANGE
         case Negate() | Net() | Signed() | Rederived():
             return True
-        case Project() | Filter() | Generate() | Once():
+        case Project() | Filter() | Generate() | Once() | Unbalanced():
             return is_change(node.input)
         case Join() | Union():
             return any(is_change(part) for part in node.inputs)

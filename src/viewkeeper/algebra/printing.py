@@ -41,7 +41,7 @@ def formula(node: n.Node) -> str:
             return f"{parts[0]} | ⊎ {parts[1]}" if parts[1] != "∅" else parts[0]
         case n.Negate():
             return f"−{parts[0]}"
-        case n.Once():
+        case n.Once() | n.Unbalanced():
             return parts[0]
         case n.Fixpoint():
             return f"{title(node)}({', '.join(parts)})"

@@ -6,6 +6,7 @@ NaN equals NaN. Canonical values make that plain equality: -0.0 is 0.0, there is
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,10 @@ from viewkeeper.algebra.types import Type, type_of_arrow
 
 NAN = ("NaN",)
 """Stands for NaN in row tuples used as dictionary keys, where NaN would not equal itself."""
+
+
+_EXACT = decimal.Context(prec=200, traps=[decimal.Inexact])
+"""Sums of DECIMAL(38) values times weights need fewer digits."""
 
 
 def canonical(table: pa.Table, schema: Schema) -> pa.Table:
@@ -142,6 +147,27 @@ def _consolidate_nested(table: pa.Table) -> pa.Table:
     kept = [row for row, weight in totals.items() if weight]
     rows = take(plain, [first[row] for row in kept])
     return rows.append_column(pa.field(WEIGHT, pa.int64()), pa.array([totals[row] for row in kept], pa.int64()))
+
+
+def without_balanced(table: pa.Table, groups: list[str], counted: list[str], summed: list[str]) -> pa.Table:
+    """A signed table without groups whose weights sum up to 0, also of rows where an argument is not NULL, and where
+    the summed arguments times their weights do; the same object if there are none."""
+    weights = table[WEIGHT].to_pylist()
+    if all(weight > 0 for weight in weights) or all(weight < 0 for weight in weights):
+        return table
+    keys = row_tuples(table.select(groups))
+    columns = [table[name].to_pylist() for name in counted]
+    values = [table[name].to_pylist() for name in summed]
+    totals: dict[tuple[Any, ...], list[Any]] = {}
+    with decimal.localcontext(_EXACT):
+        for index, (key, weight) in enumerate(zip(keys, weights, strict=True)):
+            counts = (weight if column[index] is not None else 0 for column in columns)
+            sums = (weight * column[index] if column[index] is not None else 0 for column in values)
+            found = totals.setdefault(key, [0] * (1 + len(columns) + len(values)))
+            for place, amount in enumerate((weight, *counts, *sums)):
+                found[place] += amount
+    moving = {key for key, found in totals.items() if any(found)}
+    return table if len(moving) == len(totals) else filter_rows(table, (key in moving for key in keys))
 
 
 def take(table: pa.Table, indices: list[int]) -> pa.Table:

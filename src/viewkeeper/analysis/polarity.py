@@ -7,6 +7,7 @@ not see every kind of change, and a transaction with one kind of change may lead
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Flag
 
 from viewkeeper.algebra import nodes as n
@@ -32,6 +33,12 @@ class Polarity(Flag):
     def turned(self) -> Polarity:
         """The polarity with one negation more."""
         return {Polarity.EVEN: Polarity.ODD, Polarity.ODD: Polarity.EVEN}.get(self, self)
+
+    def followed_by(self, other: Polarity) -> Polarity:
+        """The polarity of what is read with another one by what is read with this one."""
+        if self is Polarity.BOTH or other is Polarity.BOTH:
+            return Polarity.BOTH
+        return other if self is Polarity.EVEN else other.turned
 
     def gives(self, kinds: Kinds) -> Kinds:
         """The kinds of change that some kinds lead to."""
@@ -61,6 +68,11 @@ def relevant_kinds(node: n.Node, wanted: Kinds) -> dict[str, Kinds]:
     Others may be ignored only where rows cannot cancel: in sets, or in a transaction with one kind of change.
     """
     return {relation: polarity.gives(wanted) for relation, polarity in polarities(node).items()}
+
+
+def can_lead_to(node: n.Node, changes: Mapping[str, Kinds], wanted: Kinds) -> bool:
+    """Whether changes of these kinds, of some relations, can lead to a wanted kind of change of an expression."""
+    return any(kinds & changes.get(relation, Kinds.NONE) for relation, kinds in relevant_kinds(node, wanted).items())
 
 
 def _look(node: n.Node, sign: Polarity, found: dict[str, Polarity]) -> None:

@@ -51,7 +51,13 @@ from viewkeeper.query.verification import Certificate
 from viewkeeper.rules.detached import DetachedRules
 from viewkeeper.rules.processing import RuleProcessing
 from viewkeeper.sql.tokens import Statement
-from viewkeeper.statements.asking import explain_view_named, found_relation, missing_functions, verify_views
+from viewkeeper.statements.asking import (
+    explain_rule_named,
+    explain_view_named,
+    found_relation,
+    missing_functions,
+    verify_views,
+)
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_rules import create_rule
 from viewkeeper.statements.dispatch import run
@@ -418,6 +424,10 @@ class Database:
     def explain(self, name: str, format: str = "text") -> str:
         """How a view is maintained: what is stored, and what a change of each table leads to; as text or JSON."""
         return explain_view_named(self._store, name, format)
+
+    def explain_rule(self, name: str) -> str:
+        """What an active rule watches and does, and how changes of tables reach it; as text."""
+        return "\n".join(explain_rule_named(_Session(self), name))
 
     def verify(self, name: str | None = None, *, engine: str | None = None) -> Certificate:
         """Recomputes a view (or every materialized view) and compares it with what is stored.

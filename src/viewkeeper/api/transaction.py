@@ -16,10 +16,10 @@ from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
 from viewkeeper.rules.processing import RuleProcessing
 from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.rule_effects import CHANGING
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.define_datalog import run_program
 from viewkeeper.statements.define_functions import declare_function
-from viewkeeper.statements.define_rules import CHANGING
 from viewkeeper.statements.dispatch import run
 from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.store import Store
@@ -75,7 +75,7 @@ class Transaction:
 
     def datalog(self, text: str) -> Result:
         """Runs a Datalog program, or adds (+) and removes (-) rules, as part of the transaction."""
-        return Result(remarks=self._step(lambda: run_program(self._tx, text)))
+        return Result(remarks=self._surviving(lambda: run_program(self._tx, text)))
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
         """A step of the transaction that changes or defines something; `action` gives the number of rows."""

@@ -15,18 +15,20 @@ from viewkeeper.cli.session import Options, read_script
 @click.argument("file", type=click.File(encoding="utf-8"))
 @click.pass_obj
 def analyze(options: Options, file: TextIO) -> None:
-    """Analyzes every view of FILE, or of standard input for -, which has CREATE TABLE and CREATE VIEW statements.
+    """Analyzes FILE, or standard input for -, which has CREATE TABLE, VIEW, ASSERTION and RULE statements.
 
     For each view: its keys, whether rows can repeat, and, for every table it names and every operation on it, what
-    maintaining the view would take and read, with suggestions. Needs no database, and starts no engine.
+    maintaining the view would take and read, with suggestions. For each assertion, which changes can break it, and
+    the check that is derived for them. For each rule, the tables that can trigger it and those that it writes, and
+    warnings of rules that may trigger each other, or whose order matters. Needs no database, and starts no engine.
     """
-    from viewkeeper.advice.advice import analyze_script
+    from viewkeeper.advice.scripts import analyze_script
 
     found = analyze_script(read_script(file))
     if options.form == "json":
-        print_object({"views": [analysis.to_json() for analysis in found]})
+        print_object(found.to_json())
         return
-    text = "\n\n".join(str(analysis) for analysis in found)
+    text = str(found)
     if options.form == "csv":
         print_rows(("analysis",), [[line] for line in text.splitlines()], options.form)
     else:

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers
+from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.delta.compile import Differentiation
 from viewkeeper.delta.laws import sum_of
 
@@ -30,6 +31,21 @@ def positive_differential(node: n.Node, changed: Collection[str]) -> n.Node | No
     """The touched rows of the new state, duplicates possible; None if the change cannot touch any."""
     laws = Differentiation(changed, Numbers(n.highest(node) + 100_000), ())
     return _touched(laws, node)
+
+
+def needed_kinds(node: n.Node) -> dict[str, Kinds]:
+    """Per relation, the kinds of its changes that can touch rows: inserts, and deletes under operators that count."""
+    found: dict[str, Kinds] = {}
+    match node:
+        case n.Scan():
+            return {node.relation: Kinds.ADDITIONS}
+        case n.Project() | n.Filter() | n.Generate() | n.Distinct() | n.Union() | n.Join() | n.Exists(negated=False):
+            for part in node.inputs:
+                for relation, kinds in needed_kinds(part).items():
+                    found[relation] = found.get(relation, Kinds.NONE) | kinds
+        case _:
+            found = {scan.relation: Kinds.BOTH for scan in n.scans(node)}
+    return found
 
 
 def _touched(laws: Differentiation, node: n.Node) -> n.Node | None:

@@ -16,8 +16,10 @@ from pyspark.sql import functions as F
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import rows_that_may_pass
+from viewkeeper.delta.positive import INSERTED
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
@@ -70,7 +72,7 @@ class Lowering:
             self._inside = not outermost
         if done.outputs != node.outputs:
             raise InternalError(f"lowering {type(node).__name__} changes its columns")
-        if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project)):
+        if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project, n.Unbalanced)):
             return replace(done, rows=None)
         return done
 
@@ -409,6 +411,15 @@ class Lowering:
         labels = [a.label for a in below.outputs]
         return replace(below, frame=below.frame.select(*labels).distinct(), weighted=False)
 
+    def _unbalanced(self, node: n.Unbalanced, binding: Binding | None) -> Lowered:
+        """Few rows are looked at on the driver; many are left as they are."""
+        below = self.lower(node.input, binding)
+        if below.rows is None or not self.looks:
+            return below
+        labels = ([a.label for a in attributes] for attributes in (node.groups, node.counted, node.summed))
+        kept = without_balanced(below.rows, *labels)
+        return below if kept is below.rows else self.reader.local(kept, below.outputs, weighted=True)
+
     def _once(self, node: n.Once, binding: Binding | None) -> Lowered:
         if node not in self._kept:
             self._kept[node] = self.reader.keep(self.lower(node.input))
@@ -473,9 +484,9 @@ class Lowering:
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
-    """The input to begin a join with: the change, else a bound one, else the first."""
+    """The input to begin a join with: the change, or the inserted rows; else a bound one, else the first."""
     for part in node.inputs:
-        if n.is_change(part):
+        if n.is_change(part) or any(scan.relation.startswith(INSERTED) for scan in n.scans(part)):
             return part
     if binding is not None:
         return max(node.inputs, key=lambda part: sum(column in part.outputs for column in binding.columns))
@@ -522,6 +533,7 @@ _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered
     n.Negate: Lowering._negate,
     n.Net: Lowering._net,
     n.Support: Lowering._support,
+    n.Unbalanced: Lowering._unbalanced,
     n.Once: Lowering._once,
     n.Restrict: Lowering._restrict,
     n.Both: Lowering._both,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.analysis.polarity import Kinds, can_lead_to
 from viewkeeper.catalog.display_names import numbered
 from viewkeeper.catalog.graph import depending, maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
@@ -145,15 +146,18 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
 
 
 def _watch(tx: Situation, changed: Collection[str]) -> None:
-    """Derives the changes of the watched virtual views into `tx.seen`; those of a redefined one are the difference."""
+    """Derives the changes of the watched virtual views into `tx.seen`, where they can be of a wanted kind.
+
+    Those of a redefined one are the difference.
+    """
     for key in sorted(tx.watched):
         relation = as_derived(tx.by_id(key))
-        node = _simplified(tx, relation.definition.as_written)
+        node = simplified(tx, relation.definition.as_written)
         former = as_derived(tx.state.relations[key]) if key in tx.defined and key in tx.state.relations else None
         mine = {scan.relation for scan in n.scans(node)} & set(changed)
         if former is not None:
             rows = net_difference(tx.store, relation, node, former.definition.as_written, StateReader.of(tx))
-        elif mine:
+        elif mine and can_lead_to(node, _kinds(tx, mine), tx.wanted.get(key, Kinds.BOTH)):
             rows = net_change(tx.store, relation, node, mine, StateReader.of(tx))
         else:
             continue
@@ -161,7 +165,11 @@ def _watch(tx: Situation, changed: Collection[str]) -> None:
             tx.seen[key] = rows
 
 
-def _simplified(tx: Situation, node: n.Node) -> n.Node:
+def _kinds(tx: Situation, changed: Collection[str]) -> dict[str, Kinds]:
+    return {key: tx.pending[key].kinds for key in changed if key in tx.pending}
+
+
+def simplified(tx: Situation, node: n.Node) -> n.Node:
     """A query without the duplicate eliminations that keys make unnecessary, in both states."""
     read = {scan.relation for scan in n.scans(node)}
     there = {relation.id: relation for relation in tx.alive()}

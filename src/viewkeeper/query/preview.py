@@ -33,6 +33,7 @@ def preview(tx: OpenTransaction, rules: RuleProcessing) -> Preview:
         tx.watched |= {r.id for r in tx.alive() if isinstance(r, VirtualView) and r.id not in tx.created}
         try:
             rules.begin(tx)
+            tx.wanted = {}  # all that would change is shown
             propagate(tx)
             while rules.before_writing(tx):
                 propagate(tx)

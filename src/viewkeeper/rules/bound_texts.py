@@ -8,38 +8,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from sqlglot.tokenizer_core import Token
 
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import NotFound, Place, SqlError
 from viewkeeper.rules.transitions import Transition
-from viewkeeper.sql.tokens import tokenize
-
-ROW_NAMES = ("new", "old")
-"""How the action of a rule FOR EACH ROW names its row, and the row that it replaces."""
-
-
-def bound(text: str, values: Mapping[str, str]) -> str:
-    """A text with SQL in the place of `:name` and `new.column`; `values` has it by lower-case name."""
-    parts: list[str] = []
-    position = 0
-    for start, end, name in _named(text):
-        if name in values:
-            parts += [text[position:start], values[name]]
-            position = end
-    return "".join([*parts, text[position:]])
+from viewkeeper.sql.bound_names import bound as bound
+from viewkeeper.sql.bound_names import names_in
 
 
 def parameters_in(text: str) -> set[str]:
     """The parameters that a text names, in lower case."""
-    return {name[1:] for _, _, name in _named(text) if name.startswith(":")}
+    return {name[1:] for _, _, name in names_in(text) if name.startswith(":")}
 
 
 def check_names(text: str, whole: str, start: int, known: Mapping[str, str]) -> None:
     """Raises for a parameter, or a column of the row, that is not there; `text` begins at `start` of `whole`."""
     columns = {name.partition(".")[2] for name in known if not name.startswith(":")}
-    for first, end, name in _named(text):
+    for first, end, name in names_in(text):
         if name in known:
             continue
         place = Place.at(whole, start + first, end - first)
@@ -50,31 +36,6 @@ def check_names(text: str, whole: str, start: int, known: Mapping[str, str]) -> 
         if columns:
             hint = f"its columns are {', '.join(sorted(columns))}"
             raise NotFound(f"the row has no column '{name.partition('.')[2]}'", place=place, hint=hint)
-
-
-def _named(text: str) -> list[tuple[int, int, str]]:
-    """Where a text has `:name`, `new.column` and `old.column`: start, end, and the name in lower case."""
-    tokens = tokenize(text)
-    found: list[tuple[int, int, str]] = []
-    for index, token in enumerate(tokens):
-        following = tokens[index + 1 : index + 3]
-        before = tokens[index - 1] if index else None
-        if token.text == ":" and following and following[0].start == token.end + 1:
-            if before is None or before.end + 1 < token.start or not _ends_value(before):
-                found.append((token.start, following[0].end + 1, f":{str(following[0].text).lower()}"))
-        elif _begins_row(token.text, before) and len(following) == 2 and following[0].text == ".":
-            name = f"{str(token.text).lower()}.{str(following[1].text).lower()}"
-            found.append((token.start, following[1].end + 1, name))
-    return found
-
-
-def _ends_value(token: Token) -> bool:
-    """Whether a colon right after a token begins a path into a variant: after a name or a bracket."""
-    return token.text in (")", "]") or token.text[-1:].isalnum() or token.text.endswith("_")
-
-
-def _begins_row(text: str, before: Token | None) -> bool:
-    return text.lower() in ROW_NAMES and (before is None or before.text != ".")
 
 
 def parameter_values(parameters: Mapping[str, Type], values: tuple[Any, ...]) -> dict[str, str]:

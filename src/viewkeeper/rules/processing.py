@@ -27,7 +27,7 @@ from viewkeeper.maintain.propagation import propagate
 from viewkeeper.rules.acting import act, action_parts
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.transitions import RuleChange, Transition
-from viewkeeper.rules.watching import parameter_columns, read_below, transition_since, watched_views
+from viewkeeper.rules.watching import parameter_columns, read_below, transition_since, wanted_kinds, watched_views
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
@@ -71,7 +71,9 @@ class RuleProcessing:
         self._point = _Point()
         tx.fired[:] = self._recorded
         tx.waiting[:] = [change for change in tx.waiting if change.get("epoch") != 0]
-        tx.watched |= watched_views(tx, _rules(tx, IMMEDIATE, DEFERRED, DETACHED))
+        rules = _rules(tx, IMMEDIATE, DEFERRED, DETACHED)
+        tx.watched |= watched_views(tx, rules)
+        tx.wanted = wanted_kinds(rules, self._seen)
 
     def before_writing(self, tx: OpenTransaction) -> bool:
         """Considers triggered rules until one changes something; in the end notes which detached ones are triggered."""
@@ -113,7 +115,7 @@ class RuleProcessing:
         before = set(tx.watched)
         wanted = read_below(tx, rules)
         self._point = _Point()
-        tx.watched = watched_views(tx, rules)
+        tx.watched, tx.wanted = watched_views(tx, rules), {}
         try:
             while True:
                 tx.store.engine.surviving(lambda: propagate(tx, wanted))
@@ -138,6 +140,7 @@ class RuleProcessing:
             if not transition.triggers(rule.events):
                 continue
             self._seen[rule.id] = set_mark(tx)
+            tx.wanted.pop(rule.watched, None)
             before = _gathered(tx)
             self._fire(tx, rule, transition)
             if _has_changed(tx, before):

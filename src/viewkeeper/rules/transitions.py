@@ -24,9 +24,10 @@ from viewkeeper.algebra.rows import (
 )
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.catalog.active_rules import DELETED, INSERTED, UPDATED
+from viewkeeper.sql.rule_effects import TRANSITION_TABLES
 from viewkeeper.transaction.change import Change
 
-TABLES = ("inserted", "deleted", "old", "new")
+TABLES = TRANSITION_TABLES
 """The names of the transition tables."""
 
 

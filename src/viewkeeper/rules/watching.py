@@ -17,6 +17,8 @@ from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import canonical, expand, part_with_sign, signed
 from viewkeeper.analysis.dependencies import keys_of
+from viewkeeper.analysis.polarity import Kinds
+from viewkeeper.analysis.triggering_graph import kinds_of
 from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
 from viewkeeper.catalog.state import State
@@ -94,22 +96,14 @@ def _keys_of(known: Relations, relation: Relation) -> list[tuple[str, ...]]:
     return keys_of(definition.as_written, definition.names, current_keys(there.get))
 
 
-def expanded_query(before: Relations, after: Relations, relation: Relation) -> n.Node:
-    """The query of a view with materialized views replaced by their queries, down to what changes by itself."""
+def expanded_query(known: Relations, relation: Relation) -> n.Node:
+    """The query of a view with materialized views replaced by their queries, down to tables."""
 
     def view(key: str) -> Derived | None:
-        below = after.by_id(key)
-        return below if isinstance(below, Derived) and not changes_by_itself(before, below) else None
+        below = known.by_id(key)
+        return below if isinstance(below, Derived) else None
 
     return expanded(as_derived(relation).definition.as_written, view)
-
-
-def changes_by_itself(before: Relations, relation: Relation) -> bool:
-    """Whether the changes of a relation do not come with those of others: a table, a demand or a suspended view."""
-    if isinstance(relation, Table):
-        return True
-    began = next((each for each in before.alive() if each.id == relation.id), None)
-    return as_derived(relation).definition.is_demand or (isinstance(began, Derived) and began.definition.is_demand)
 
 
 def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Transition:
@@ -148,9 +142,9 @@ def needs_key(rows: pa.Table) -> bool:
 def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
     """The distinct rows of a relation's new state that the changes since a mark have touched."""
     schema = relation.schema
-    if changes_by_itself(Before(tx.state), relation):
+    if isinstance(relation, Table):
         return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
-    node = expanded_query(Before(tx.state), tx, relation)
+    node = expanded_query(tx, relation)
     since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
     return touched_rows(tx.store, relation, node, since, SinceMark.of_mark(tx, mark, since))
 
@@ -236,15 +230,25 @@ def watched_views(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str
     return {relation.id for relation in strict if isinstance(relation, VirtualView)}
 
 
+def wanted_kinds(rules: Collection[ActiveRule], marked: Collection[str]) -> dict[str, Kinds]:
+    """Per relation that strict rules watch, the kinds of change that can trigger one of them.
+
+    Rules that have seen a part of the transaction (`marked`) need all kinds: what was deleted before may come back.
+    """
+    found: dict[str, Kinds] = {}
+    for rule in rules:
+        kinds = Kinds.BOTH if rule.id in marked else kinds_of(rule.events)
+        found[rule.watched] = found.get(rule.watched, Kinds.NONE) | kinds
+    return found
+
+
 def read_below(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
     """The stored relations whose changes some rules need: those that they watch, and those under virtual ones."""
     found: set[str] = set()
     for rule in rules:
         relation = tx.by_id(rule.watched)
-        if rule.nervous and changes_by_itself(Before(tx.state), relation):
-            found.add(relation.id)
-        elif isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
-            node = expanded_query(Before(tx.state), tx, relation) if rule.nervous else relation.definition.as_written
+        if isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
+            node = expanded_query(tx, relation) if rule.nervous else relation.definition.as_written
             found |= {scan.relation for scan in n.scans(node)}
         else:
             found.add(relation.id)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from viewkeeper.advice.advice import analyze_view
 from viewkeeper.catalog.active_rules import PYTHON, ActiveRule
 from viewkeeper.catalog.name_errors import no_such_table
-from viewkeeper.catalog.relations import MaterializedView, Relation, Table, VirtualView
+from viewkeeper.catalog.relations import AssertionView, MaterializedView, Relation, Table, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import Name, NotFound, Place, SqlError
@@ -22,6 +22,9 @@ from viewkeeper.query.verification import Certificate, certificate_rows, verify
 from viewkeeper.rules.activations import activation_counts
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.query_text import QueryText
+from viewkeeper.statements.define_rules import rule_named
+from viewkeeper.statements.explain_assertion import explain_assertion
+from viewkeeper.statements.explain_rule import explain_rule
 from viewkeeper.statements.explain_statement import Change, explain_change, explain_select
 from viewkeeper.statements.explain_view import explain
 from viewkeeper.store.store import Store
@@ -179,7 +182,16 @@ def explain_view_named(store: Store, name: str, format: str) -> str:
         raise SqlError(f"there is no format '{format}' of an explanation", hint="use format='text' or 'json'")
     _check_view(store, name)
     held = store.hold()
+    relation = held.state.find(name)
+    if isinstance(relation, AssertionView) and format == "text":
+        return "\n".join(explain_assertion(held.state, relation))
     return store.engine.surviving(lambda: explain(store, held.state, name, format))
+
+
+def explain_rule_named(session: Session, name: str) -> list[str]:
+    """What an active rule watches, when, and what it does; then how changes of tables reach it."""
+    tx = session.current() or OpenTransaction(session.store())
+    return explain_rule(tx, rule_named(tx, name))
 
 
 def _check_view(store: Store, name: str) -> None:
@@ -197,8 +209,13 @@ def lines_of(lines: list[str]) -> Result:
 
 
 def explain_named(session: Session, name: Name) -> list[str]:
-    """EXPLAIN VIEW name."""
+    """EXPLAIN VIEW name, EXPLAIN ASSERTION name."""
     return explain_view_named(session.store(), name, "text").splitlines()
+
+
+def explain_rule_statement(session: Session, statement: sql.ExplainedRule) -> list[str]:
+    """EXPLAIN RULE name."""
+    return explain_rule_named(session, statement.name)
 
 
 def explain_query(session: Session, statement: sql.Select) -> list[str]:

@@ -38,6 +38,7 @@ from viewkeeper.errors import (
     SqlError,
     TypeMismatch,
     ViewkeeperError,
+    place_of,
 )
 from viewkeeper.query.frames import at_place, select_frame
 from viewkeeper.rules.actions import Actions
@@ -48,16 +49,15 @@ from viewkeeper.rules.webhooks import url_problem
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import OLD_STATE, SourceText, parse_after
 from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.rule_effects import CHANGING, queries_in
 from viewkeeper.sql.table_references import find_references
 from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.statements.define_views import create_hidden_view, drop_active_rule
+from viewkeeper.statements.rule_graph import remarks_on
 from viewkeeper.store.bounds import Keys
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.row_changes import apply_rows
 from viewkeeper.transaction.trial import try_definitions
-
-CHANGING = (sql.Insert, sql.Update, sql.Delete, sql.Merge, sql.Truncate)
-"""What an action may consist of."""
 
 
 def find_rule(tx: OpenTransaction, name: str) -> ActiveRule | None:
@@ -65,14 +65,14 @@ def find_rule(tx: OpenTransaction, name: str) -> ActiveRule | None:
     return next((rule for rule in tx.active_rules() if rule.name.lower() == name.lower()), None)
 
 
-def rule_named(tx: OpenTransaction, name: Name) -> ActiveRule:
+def rule_named(tx: OpenTransaction, name: str) -> ActiveRule:
     """The rule of a name, or NotFound with the nearest one."""
     found = find_rule(tx, name)
     if found is None:
         names = [rule.name for rule in tx.active_rules()]
         near = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 1)
         hint = f"did you mean '{near[0]}'?" if near else "SHOW RULES lists the rules"
-        raise NotFound(f"there is no rule named '{name}'", place=name.place, hint=hint)
+        raise NotFound(f"there is no rule named '{name}'", place=place_of(name), hint=hint)
     return found
 
 
@@ -104,6 +104,7 @@ def create_rule(tx: OpenTransaction, statement: sql.CreateRule, actions: Actions
             raise
         try_definitions(tx, lambda _: statement.name.place)
         _check_action(tx, statement, rule, actions)
+    tx.remarks += remarks_on(tx, statement.name)
 
 
 def _check_options(statement: sql.CreateRule) -> None:
@@ -261,7 +262,7 @@ def _check_texts(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRul
                     hint="use INSERT, UPDATE, DELETE, MERGE or TRUNCATE",
                 )
             uses[_changed(tx, parsed.table).id] = None
-            trees += _trees(parsed)
+            trees += queries_in(parsed)
             source = parsed.source if isinstance(parsed, sql.Merge) else None
             if isinstance(source, Name) and source.lower() not in TABLES:
                 uses[tx.relation(source, source.place).id] = None
@@ -311,28 +312,6 @@ def _parts(action: SourceText) -> list[Statement]:
     """The statements of an action, with their places in the whole text."""
     before = "\n".join(" " * len(line) for line in action.whole[: action.start].split("\n"))
     return [replace(part, text=action.whole) for part in split(before + action)]
-
-
-def _trees(parsed: object) -> Iterator[exp.Expr]:
-    """The queries and expressions of a changing statement."""
-    match parsed:
-        case sql.Insert():
-            yield QueryText.of(parsed.query).tree
-        case sql.Update():
-            yield from (value for _, value in parsed.assignments)
-            if parsed.where is not None:
-                yield parsed.where
-        case sql.Delete():
-            if parsed.where is not None:
-                yield parsed.where
-        case sql.Merge():
-            if isinstance(parsed.source, exp.Expr):
-                yield parsed.source
-            yield parsed.on
-            for clause in parsed.clauses:
-                yield from (value for _, value in clause.assignments)
-                if clause.condition is not None:
-                    yield clause.condition
 
 
 def _check_action(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRule, actions: Actions) -> None:

@@ -67,6 +67,7 @@ QUESTIONS: dict[type, Callable[[Session, Any], Result]] = {
 
 EXPLAINED: dict[type, Callable[[Session, Any], list[str]]] = {
     Name: asking.explain_named,
+    sql.ExplainedRule: asking.explain_rule_statement,
     sql.Select: asking.explain_query,
     sql.Insert: asking.explain_changes,
     sql.Update: asking.explain_changes,

@@ -20,6 +20,7 @@ from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
+from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.analysis.ranges import Ranges
 from viewkeeper.catalog.active_rules import ActiveRule, Waiting
 from viewkeeper.catalog.data_files import DataFile
@@ -90,6 +91,7 @@ class OpenTransaction:
         self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys looked up and not found
         self.hooks: tuple[CommitHook, ...] = ()  # called at the stages of its commit
         self.watched: set[str] = set()  # virtual views whose changes are derived too
+        self.wanted: dict[str, Kinds] = {}  # of some watched views, the kinds of change that matter; of others, all
         self.seen: dict[str, pa.Table] = {}  # the changes of watched views, by id
         self.effects: list[Callable[[Commit], None]] = []  # run once, after the entry is in the ledger
         self._gathered: dict[str, Pending] | None = None  # changes by statements alone, without those by hooks

@@ -280,6 +280,10 @@ class _Printer:
     def _support(self, node: n.Support) -> str:
         return _selected([a.label for a in node.outputs], f"FROM {self._from(node.input)}", "SELECT DISTINCT")
 
+    def _unbalanced(self, node: n.Unbalanced) -> str:
+        """All rows: PostgreSQL looks up balanced groups as well."""
+        return self.select(node.input)
+
     def _once(self, node: n.Once) -> str:
         return self._share(node, lambda: self.select(node.input))
 
@@ -433,6 +437,7 @@ _OPERATORS: dict[type[n.Node], Callable[[Any, Any], str]] = {
     n.Negate: _Printer._negate,
     n.Net: _Printer._net,
     n.Support: _Printer._support,
+    n.Unbalanced: _Printer._unbalanced,
     n.Once: _Printer._once,
     n.Restrict: _Printer._restrict,
     n.Both: _Printer._both,
