@@ -130,6 +130,8 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
     """The rule, with the hidden relations that it needs."""
     key = uuid.uuid4().hex[:16]
     source = statement.source
+    if isinstance(source, SourceText):
+        check_names(source, source.whole, source.start, {f":{name.lower()}": "" for name, _ in statement.parameters})
     activations: Relation | None = None
     if statement.parameters:
         activations = _activations(tx, statement, key)
@@ -307,7 +309,7 @@ def _check_action(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRu
             actions.holds(trial, bound(rule.condition, known))
         if rule.action.kind == SQL:
             actions.statements(trial, bound(rule.action.text, known))
-    except (ConstraintViolation, TypeMismatch, EngineError):
+    except (ConstraintViolation, EngineError):
         pass  # depends on values: NULL stands for each of them here
     except ViewkeeperError as problem:
         problem.place = statement.name.place
