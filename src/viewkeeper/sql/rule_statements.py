@@ -148,7 +148,7 @@ def read_create_rule(cursor: Cursor, or_replace: bool) -> CreateRule:
     if condition is None and cursor.accept("IF"):
         condition = _condition(cursor)
     if not cursor.accept("DO"):
-        raise cursor.error("expected DO and an action here", hint="DO INSERT INTO t SELECT * FROM inserted")
+        raise cursor.error("expected DO and an action here", hint=_before_action(cursor, condition))
     text = cursor.statement.sql
     action: SourceText | Webhook | PythonAction
     if cursor.accept("WEBHOOK"):
@@ -173,6 +173,15 @@ def read_create_rule(cursor: Cursor, or_replace: bool) -> CreateRule:
         or_replace,
         text,
     )
+
+
+def _before_action(cursor: Cursor, condition: SourceText | None) -> str:
+    """The hint where DO is missing."""
+    if cursor.word() in ("STRICT", "NERVOUS", "PRIORITY", *COUPLINGS):
+        return f"{cursor.word()} stands before ON: CREATE RULE r {cursor.word()} ... ON t DO ..."
+    if condition is not None:
+        return f"all of the condition stands in brackets: IF (({condition}) ...) DO ..."
+    return "DO INSERT INTO t SELECT * FROM inserted"
 
 
 def _parameters(cursor: Cursor) -> tuple[tuple[Name, Type], ...]:
@@ -213,6 +222,8 @@ def _option(cursor: Cursor, said: dict[str, Any]) -> None:
 def _source(cursor: Cursor) -> Name | SourceText:
     if cursor.word() == "(":
         return _in_brackets(cursor)
+    if cursor.word() in ("SELECT", "WITH"):
+        raise cursor.error("a query that a rule watches stands in brackets", hint="ON (SELECT ...) DO ...")
     return cursor.name("a table, a view, or a query in brackets")
 
 

@@ -132,6 +132,8 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
     """The rule, with the hidden relations that it needs."""
     key = uuid.uuid4().hex[:16]
     source = statement.source
+    if isinstance(source, SourceText):
+        check_names(source, source.whole, source.start, {f":{name.lower()}": "" for name, _ in statement.parameters})
     activations: Relation | None = None
     if not isinstance(source, Name):
         check_names(source, source.whole, source.start, {f":{name.lower()}": "" for name, _ in statement.parameters})

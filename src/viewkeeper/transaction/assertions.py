@@ -106,6 +106,12 @@ def _error(relation: AssertionView) -> Callable[[Sequence[Mapping[str, Any]]], V
 def rows_text(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
     """Some rows as text, with the names of their columns."""
     shown = [
-        "(" + ", ".join(f"{name} = {value!r}" for name, value in zip(names, row, strict=True)) + ")" for row in rows
+        "(" + ", ".join(f"{name} = {_shown(value)}" for name, value in zip(names, row, strict=True)) + ")"
+        for row in rows
     ]
     return ", ".join(shown[:SHOWN]) + (" and more" if len(shown) > SHOWN else "")
+
+
+def _shown(value: Any) -> str:
+    """A value as it is written in SQL, as far as people need it."""
+    return "NULL" if value is None else repr(value) if isinstance(value, (str, bytes)) else str(value)
