@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import shutil
 import tempfile
 from collections import Counter
@@ -32,6 +34,7 @@ from tests.rules.steps import (
 )
 from tests.rules.world import ASSERTIONS, DATALOG, MATERIALIZED, SOURCES, TABLES, VIEWS, Row
 from tests.rules.world import ROWS as FIRST
+from viewkeeper.algebra.tuning import Tuning
 
 STORED = [name for name in (*TABLES, *MATERIALIZED) if name != "later"]
 SHOWN = [*STORED, *(name for name in SOURCES if name not in STORED)]
@@ -64,6 +67,7 @@ class RuleMachine(RuleBasedStateMachine):
 
     template: Path
     engine: str
+    tuning: Tuning | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +79,7 @@ class RuleMachine(RuleBasedStateMachine):
         self.last: dict[str, Any] = {}  # the entry of the last commit
 
     def connect(self) -> vk.Database:
-        return vk.connect(self.directory / "lake", engine=self.engine, durability="process")
+        return vk.connect(self.directory / "lake", engine=self.engine, durability="process", tuning=self.tuning)
 
     def teardown(self) -> None:
         try:
@@ -99,8 +103,12 @@ class RuleMachine(RuleBasedStateMachine):
         asserted = [asserting(name, how, "CREATE") for name, how in zip(ASSERTIONS, violations, strict=True) if how]
         self.transaction([*map(creating, named), *active, *asserted], True)
 
-    @rule(steps=st.lists(IN_TRANSACTION, min_size=2, max_size=5), commits=st.sampled_from([True] * 6 + [False]))
-    def transaction(self, steps: list[Step], commits: bool) -> None:
+    @rule(
+        steps=st.lists(IN_TRANSACTION, min_size=2, max_size=5),
+        commits=st.sampled_from([True] * 6 + [False]),
+        meanwhile=st.one_of(st.none(), st.none(), ROWS),
+    )
+    def transaction(self, steps: list[Step], commits: bool, meanwhile: Step | None = None) -> None:
         """Several statements, then commit or rollback. One that fails changes nothing, and the transaction goes on."""
         self.log.append("BEGIN")
         tx, model = self.db.transaction(), ModelTransaction(self.model)
@@ -108,13 +116,30 @@ class RuleMachine(RuleBasedStateMachine):
             for step in steps:
                 self.step(tx, model, step)
                 self.same(bag(tx.sql("SELECT * FROM audit").rows()), model.now.rows["audit"], "audit")
-            self.log.append("COMMIT" if commits else "ROLLBACK")
-            if not commits:
-                tx.rollback()
+            if meanwhile is not None and commits and not any(made.python for made in self.model.rules.values()):
+                self.after_another(tx, steps, meanwhile)
                 return
-            self.finish(tx.commit, model)
+            self.log.append("COMMIT" if commits else "ROLLBACK")
+            if commits:
+                self.finish(tx.commit, model)
         finally:
             tx.rollback()
+
+    def after_another(self, tx: Any, steps: list[Step], meanwhile: Step) -> None:
+        """Commits after another session has: a conflict, or what the transaction does on the newer state."""
+        mine, self.db = self.db, self.connect()
+        try:
+            self.alone(meanwhile)
+        finally:
+            self.db.close()
+            self.db = mine
+        self.log.append("COMMIT after that")
+        model = ModelTransaction(self.model)
+        for step in steps:
+            if step.text != PREVIEW:
+                self.refusal(model.check if step.text == CHECK else functools.partial(model.statement, step.modelled))
+        with contextlib.suppress(vk.errors.Conflict):
+            self.finish(tx.commit, model)
 
     @rule(step=st.one_of(ROWS, DEFINITIONS))
     def alone(self, step: Step) -> None:
@@ -236,8 +261,10 @@ class RuleMachine(RuleBasedStateMachine):
         return None
 
     def must_fail(self, real: Any, kind: str) -> None:
-        with pytest.raises(getattr(vk.errors, kind)):
+        with pytest.raises((getattr(vk.errors, kind), vk.errors.Conflict)) as problem:
             real()
+        if problem.type is vk.errors.Conflict:
+            raise problem.value
 
     def same(self, found: object, expected: object, what: str = "") -> None:
         """Raises with the steps so far if the two differ."""

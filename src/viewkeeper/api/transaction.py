@@ -75,7 +75,7 @@ class Transaction:
 
     def datalog(self, text: str) -> Result:
         """Runs a Datalog program, or adds (+) and removes (-) rules, as part of the transaction."""
-        return Result(remarks=self._surviving(lambda: run_program(self._tx, text)))
+        return Result(remarks=self._step(lambda: run_program(self._tx, text)))
 
     def change(self, action: Callable[[OpenTransaction], int | None]) -> Result:
         """A step of the transaction that changes or defines something; `action` gives the number of rows."""

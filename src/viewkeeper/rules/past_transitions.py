@@ -12,13 +12,21 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.rows import expand, part_with_sign, row_tuples, signed
 from viewkeeper.catalog.active_rules import ActiveRule
-from viewkeeper.catalog.relations import Derived, Relation, Table, VirtualView
+from viewkeeper.catalog.relations import Derived, Relation, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.past_changes import virtual_change
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.rules.transitions import Transition, transition_of
-from viewkeeper.rules.watching import TouchedReader, expanded_query, key_for, needs_key, parameter_columns, touched_rows
+from viewkeeper.rules.watching import (
+    TouchedReader,
+    changes_by_itself,
+    expanded_query,
+    key_for,
+    needs_key,
+    parameter_columns,
+    touched_rows,
+)
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import change_at
 
@@ -74,9 +82,9 @@ def _touched(store: Store, held: Held, known: RelationsAt, relation: Relation, r
     epoch = known.epoch
     before = RelationsAt(held.state, epoch - 1)
     replaced = isinstance(relation, Derived) and relation.definition is not _definition(before.by_id(relation.id))
-    if isinstance(relation, Table) or replaced:
+    if changes_by_itself(before, relation) or replaced:
         return expand(part_with_sign(rows, 1)).select(relation.schema.names)
-    node = expanded_query(known, relation)
+    node = expanded_query(before, known, relation)
     inputs = sorted({scan.relation for scan in n.scans(node)})
     changes = {key: Pending(known.by_id(key), change_at(store, held, known.by_id(key), epoch).rows) for key in inputs}
     since = {key: change for key, change in changes.items() if change.rows.num_rows}

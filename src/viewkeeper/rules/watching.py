@@ -96,14 +96,22 @@ def _keys_of(known: Relations, relation: Relation) -> list[tuple[str, ...]]:
     return keys_of(definition.as_written, definition.names, current_keys(there.get))
 
 
-def expanded_query(known: Relations, relation: Relation) -> n.Node:
-    """The query of a view with materialized views replaced by their queries, down to tables."""
+def expanded_query(before: Relations, after: Relations, relation: Relation) -> n.Node:
+    """The query of a view with materialized views replaced by their queries, down to what changes by itself."""
 
     def view(key: str) -> Derived | None:
-        below = known.by_id(key)
-        return below if isinstance(below, Derived) else None
+        below = after.by_id(key)
+        return below if isinstance(below, Derived) and not changes_by_itself(before, below) else None
 
     return expanded(as_derived(relation).definition.as_written, view)
+
+
+def changes_by_itself(before: Relations, relation: Relation) -> bool:
+    """Whether the changes of a relation do not come with those of others: a table, a demand or a suspended view."""
+    if isinstance(relation, Table):
+        return True
+    began = next((each for each in before.alive() if each.id == relation.id), None)
+    return as_derived(relation).definition.is_demand or (isinstance(began, Derived) and began.definition.is_demand)
 
 
 def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -> Transition:
@@ -142,9 +150,9 @@ def needs_key(rows: pa.Table) -> bool:
 def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
     """The distinct rows of a relation's new state that the changes since a mark have touched."""
     schema = relation.schema
-    if isinstance(relation, Table):
+    if changes_by_itself(Before(tx.state), relation):
         return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
-    node = expanded_query(tx, relation)
+    node = expanded_query(Before(tx.state), tx, relation)
     since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
     return touched_rows(tx.store, relation, node, since, SinceMark.of_mark(tx, mark, since))
 
@@ -247,8 +255,10 @@ def read_below(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
     found: set[str] = set()
     for rule in rules:
         relation = tx.by_id(rule.watched)
-        if isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
-            node = expanded_query(tx, relation) if rule.nervous else relation.definition.as_written
+        if rule.nervous and changes_by_itself(Before(tx.state), relation):
+            found.add(relation.id)
+        elif isinstance(relation, Derived) and (rule.nervous or not isinstance(relation, MaterializedView)):
+            node = expanded_query(Before(tx.state), tx, relation) if rule.nervous else relation.definition.as_written
             found |= {scan.relation for scan in n.scans(node)}
         else:
             found.add(relation.id)
