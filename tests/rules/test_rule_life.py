@@ -53,6 +53,18 @@ def test_the_change_that_a_redefinition_makes_fires_rules(db: vk.Database) -> No
 
 
 @pytest.mark.spark_long
+def test_a_redefinition_fires_nervous_rules_once(db: vk.Database) -> None:
+    db.sql(TABLES)
+    db.sql("CREATE VIEW v AS SELECT k, n FROM t WHERE n > 10; CREATE MATERIALIZED VIEW m AS SELECT k, n FROM v")
+    db.sql("CREATE RULE r NERVOUS ON m DO INSERT INTO log SELECT '+', * FROM inserted")
+    with db.transaction() as tx:
+        tx.sql("ALTER VIEW v AS SELECT k, n FROM t WHERE n > 2")
+        tx.check()
+        tx.sql("UPDATE t SET n = 31 WHERE k = 3")
+    assert logged(db) == [("+", 1, 5), ("+", 3, 31)]
+
+
+@pytest.mark.spark_long
 def test_a_view_keeps_the_key_and_the_columns_that_a_rule_needs(db: vk.Database) -> None:
     db.sql(TABLES)
     db.sql(

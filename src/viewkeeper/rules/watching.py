@@ -15,11 +15,12 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.rows import canonical, expand, part_with_sign, signed
+from viewkeeper.algebra.rows import canonical, consolidate, expand, part_with_sign, signed
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.analysis.triggering_graph import kinds_of
 from viewkeeper.catalog.active_rules import ActiveRule
+from viewkeeper.catalog.graph import reading
 from viewkeeper.catalog.relations import Derived, MaterializedView, Relation, Table, VirtualView, as_derived
 from viewkeeper.catalog.state import State
 from viewkeeper.delta.positive import INSERTED, positive_differential
@@ -28,6 +29,7 @@ from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.maintain.declared_keys import current_keys
 from viewkeeper.maintain.expanding import expanded
+from viewkeeper.maintain.net_changes import net_difference
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.rules.transitions import Transition, transition_of
@@ -154,7 +156,18 @@ def _touched(tx: OpenTransaction, relation: Relation, mark: Mark) -> pa.Table:
         return part_with_sign(change_since(tx, mark, relation).rows, 1).select(schema.names)
     node = expanded_query(Before(tx.state), tx, relation)
     since = changes_since(tx, mark, {scan.relation for scan in n.scans(node)})
-    return touched_rows(tx.store, relation, node, since, SinceMark.of_mark(tx, mark, since))
+    rows = touched_rows(tx.store, relation, node, since, SinceMark.of_mark(tx, mark, since))
+    if not _is_redefined(tx, relation, mark):
+        return rows
+    before = expanded_query(Before(tx.state), Before(tx.state), tx.state.relations[relation.id])
+    added = part_with_sign(net_difference(tx.store, relation, node, before, StateReader.of(tx)), 1)
+    return consolidate(pa.concat_tables([signed(rows, 1), signed(expand(added), 1)])).select(schema.names)
+
+
+def _is_redefined(tx: OpenTransaction, relation: Relation, mark: Mark) -> bool:
+    """Whether a view, or one that it reads, has got another definition since a mark."""
+    keys = [relation.id, *reading(tx.alive()).all_read([relation.id])]
+    return any(tx.defined.get(key) is not mark.defined.get(key) for key in keys)
 
 
 def touched_rows(

@@ -179,7 +179,7 @@ def _top(tx: OpenTransaction, rule: ActiveRule) -> Relation:
 
 def _node(tx: OpenTransaction, rule: ActiveRule, top: Relation) -> n.Node:
     """The query whose change the rule sees; a nervous rule looks through stored views, down to tables."""
-    return expanded_query(tx, top) if rule.nervous else simplified(tx, as_derived(top).definition.as_written)
+    return expanded_query(tx, tx, top) if rule.nervous else simplified(tx, as_derived(top).definition.as_written)
 
 
 def _levels(tx: OpenTransaction, top: str, known: dict[str, list[str]]) -> list[list[str]]:

@@ -8,12 +8,13 @@ For a table δ is the change that statements have gathered, for a view the chang
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from viewkeeper.algebra.rows import negated
 from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction, change_of_files
@@ -21,17 +22,18 @@ from viewkeeper.transaction.open_transaction import OpenTransaction, change_of_f
 
 @dataclass(frozen=True)
 class Mark:
-    """The changes that a transaction had gathered and derived when the mark was set, by relation."""
+    """The changes that a transaction had gathered and derived when the mark was set, and its new definitions."""
 
     held: Mapping[str, tuple[pa.Table, tuple[DataFile, ...]]]
     seen: Mapping[str, pa.Table]
+    defined: Mapping[str, Definition] = field(default_factory=dict)
 
 
 def set_mark(tx: OpenTransaction) -> Mark:
     """Records what a transaction has changed so far."""
     held = {key: (pending.rows, tuple(pending.staged)) for key, pending in tx.pending.items()}
     tx.marked.update(file.path for _, staged in held.values() for file in staged)
-    return Mark(held, dict(tx.seen))
+    return Mark(held, dict(tx.seen), dict(tx.defined))
 
 
 def change_since(tx: OpenTransaction, mark: Mark, relation: Relation) -> Change:
