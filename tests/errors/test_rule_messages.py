@@ -491,7 +491,8 @@ def test_a_violated_assertion(db: vk.Database) -> None:
     db.sql(SCHEMA)
     assert told(db, "INSERT INTO orders VALUES (9, 'EU', 101), (8, 'EU', 200)", AssertionViolated) == (
         "the assertion small is violated\n"
-        "detail: by (id = 8, amount = 200), (id = 9, amount = 101)\n"
+        "detail: by (id = 8, amount = 200), (id = 9, amount = 101); led to by orders: inserted "
+        "(id = 8, region = 'EU', amount = 200), (id = 9, region = 'EU', amount = 101)\n"
         "hint: nothing was changed; EXPLAIN ASSERTION small says which changes can violate it"
     )
 

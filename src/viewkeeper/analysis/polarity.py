@@ -7,10 +7,12 @@ not see every kind of change, and a transaction with one kind of change may lead
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Flag
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Expression
 
 
 class Kinds(Flag):
@@ -55,10 +57,26 @@ class Polarity(Flag):
         return found
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A scan of a query: the conditions of the filters right above it, and the polarity by which it is read."""
+
+    scan: n.Scan
+    conditions: tuple[Expression, ...]
+    polarity: Polarity
+
+
+def readings(node: n.Node) -> list[Reading]:
+    """Every scan of a query that its rows depend on."""
+    return list(_look(node, Polarity.EVEN, ()))
+
+
 def polarities(node: n.Node) -> dict[str, Polarity]:
     """The polarity of every relation that an expression reads."""
     found: dict[str, Polarity] = {}
-    _look(node, Polarity.EVEN, found)
+    for reading in readings(node):
+        key = reading.scan.relation
+        found[key] = found.get(key, reading.polarity) | reading.polarity
     return found
 
 
@@ -70,32 +88,29 @@ def relevant_kinds(node: n.Node, wanted: Kinds) -> dict[str, Kinds]:
     return {relation: polarity.gives(wanted) for relation, polarity in polarities(node).items()}
 
 
-def can_lead_to(node: n.Node, changes: Mapping[str, Kinds], wanted: Kinds) -> bool:
-    """Whether changes of these kinds, of some relations, can lead to a wanted kind of change of an expression."""
-    return any(kinds & changes.get(relation, Kinds.NONE) for relation, kinds in relevant_kinds(node, wanted).items())
-
-
-def _look(node: n.Node, sign: Polarity, found: dict[str, Polarity]) -> None:
+def _look(node: n.Node, sign: Polarity, above: tuple[Expression, ...]) -> Iterator[Reading]:
     match node:
         case n.Scan():
-            found[node.relation] = found.get(node.relation, sign) | sign
+            yield Reading(node, above, sign)
+        case n.Filter():
+            yield from _look(node.input, sign, (*above, node.condition))
         case n.Exists(negated=True) | n.Monus():
-            _look(node.left, sign, found)
-            _look(node.right, sign.turned, found)
+            yield from _look(node.left, sign, ())
+            yield from _look(node.right, sign.turned, ())
         case n.Outer():
-            _look(node.left, Polarity.BOTH if node.full else sign, found)
-            _look(node.right, Polarity.BOTH, found)
+            yield from _look(node.left, Polarity.BOTH if node.full else sign, ())
+            yield from _look(node.right, Polarity.BOTH, ())
         case n.Fixpoint():
             for rule in node.rules:
                 for literal in rule.body:
                     if isinstance(literal.source, int):
-                        _look(node.inputs[literal.source], sign.turned if literal.negated else sign, found)
+                        yield from _look(node.inputs[literal.source], sign.turned if literal.negated else sign, ())
         case n.Aggregate() if node.calls or node.whole:
-            _look(node.input, Polarity.BOTH, found)
+            yield from _look(node.input, Polarity.BOTH, ())
         case n.Window():
-            _look(node.input, Polarity.BOTH, found)
+            yield from _look(node.input, Polarity.BOTH, ())
         case n.Top() if node.limit is not None or node.offset:
-            _look(node.input, Polarity.BOTH, found)
+            yield from _look(node.input, Polarity.BOTH, ())
         case _:
             for part in node.inputs:
-                _look(part, sign, found)
+                yield from _look(part, sign, ())

@@ -127,7 +127,7 @@ def _range_of(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, tuple[Ra
         column = _column(left, schema, alias)
         if column is None:
             return None
-        value = _value(right, column[1])
+        value = literal_value(right, column[1])
         if value is None:
             return None
         low = value if kind in (exp.EQ, exp.NullSafeEQ, exp.GT, exp.GTE) else None
@@ -137,13 +137,13 @@ def _range_of(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, tuple[Ra
         column = _column(node.this, schema, alias)
         if column is None:
             return None
-        low, high = _value(node.args["low"], column[1]), _value(node.args["high"], column[1])
+        low, high = literal_value(node.args["low"], column[1]), literal_value(node.args["high"], column[1])
         return None if low is None or high is None else (column[0], ((low, high),))
     if isinstance(node, exp.In) and node.args.get("query") is None and node.expressions:
         column = _column(node.this, schema, alias)
         if column is None:
             return None
-        values = [_value(part, column[1]) for part in node.expressions]
+        values = [literal_value(part, column[1]) for part in node.expressions]
         return None if any(v is None for v in values) else (column[0], tuple((v, v) for v in values))
     return None
 
@@ -155,7 +155,7 @@ def _column(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, Type] | No
     return None if found is None else (found.name, found.type)
 
 
-def _value(node: exp.Expr, kind: Type) -> Any:
+def literal_value(node: exp.Expr, kind: Type) -> Any:
     """A literal's value as bounds have it; None if it is not a plain literal of the column's type."""
     sign = 1
     while isinstance(node, exp.Paren):

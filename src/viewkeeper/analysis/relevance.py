@@ -12,6 +12,7 @@ from sqlglot import exp
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.schema import Column, Schema
+from viewkeeper.analysis.possible_rows import may_be_true
 from viewkeeper.analysis.ranges import Ranges, ranges_of
 from viewkeeper.errors import SqlError
 from viewkeeper.sql.conditions import anded
@@ -20,13 +21,20 @@ from viewkeeper.sql.equations import same_family
 
 
 @functools.lru_cache(maxsize=4096)
+def _tree(condition: Expression) -> exp.Expr | None:
+    """The syntax of a condition over labels; None if it cannot be read."""
+    try:
+        return parse_expression(condition.sql)
+    except SqlError:
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
 def implied_ranges(condition: Expression) -> Ranges:
     """The ranges that a condition implies for single attributes, named by their labels."""
     schema = Schema(tuple(Column(a.label, a.type) for a in condition.attributes))
-    try:
-        return ranges_of(parse_expression(condition.sql), schema, "")
-    except SqlError:
-        return Ranges()
+    tree = _tree(condition)
+    return Ranges() if tree is None else ranges_of(tree, schema, "")
 
 
 def fixed_values(condition: Expression) -> dict[Attribute, Any]:
@@ -40,11 +48,8 @@ def fixed_values(condition: Expression) -> dict[Attribute, Any]:
 def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], ...]:
     """The pairs of attributes that a condition makes equal without casts."""
     labels = {a.label: a for a in condition.attributes}
-    if len(labels) < 2:
-        return ()
-    try:
-        tree = parse_expression(condition.sql)
-    except SqlError:
+    tree = _tree(condition) if len(labels) > 1 else None
+    if tree is None:
         return ()
     sides = [(part.this, part.expression) for part in anded(tree) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
     found = [(_attribute(one, labels), _attribute(other, labels)) for one, other in sides]
@@ -74,11 +79,18 @@ def filters_of(node: n.Node, relation: str) -> list[Ranges]:
     return found
 
 
-def rows_that_may_pass(table: pa.Table, attributes: tuple[Attribute, ...], condition: Expression) -> pa.Table:
+def rows_that_may_pass(table: pa.Table, condition: Expression) -> pa.Table:
     """The rows of a table (columns named by labels) that a condition may hold for; never fewer."""
+    there = set(table.column_names)
+    named = [a for a in condition.attributes if a.label in there]
+    tree = _tree(condition) if named and table.num_rows else None
+    if tree is None:
+        return table
+    schema = Schema(tuple(Column(a.label, a.type) for a in named))
+    possible = may_be_true(tree, table, schema)
+    if possible is not None:
+        table = table.filter(possible)
     ranges = implied_ranges(condition)
-    named = set(table.column_names)
-    usable = Ranges(tuple(part for part in ranges.columns if part[0] in named))
-    schema = Schema(tuple(Column(a.label, a.type) for a in attributes if a.label in named))
-    mask = usable.hold_for(table, schema)
+    usable = Ranges(tuple(part for part in ranges.columns if part[0] in there))
+    mask = usable.hold_for(table, schema) if table.num_rows else None
     return table if mask is None else table.filter(mask)

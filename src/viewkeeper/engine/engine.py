@@ -49,6 +49,9 @@ _PAGE_OPTIONS = {
 }
 """The engines' options for the rows of a page and the size of a dictionary."""
 
+_EMPTY_FRAMES = 1_000
+"""Most empty frames that an engine holds."""
+
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -109,6 +112,7 @@ class Engine:
         self.functions: dict[str, tuple[Any, str]] = {}
         self._own = ""  # a session with user-defined functions is not shared
         self.supply: Callable[[ViewkeeperError], bool] | None = None
+        self._empty: dict[object, Frame] = {}
 
     def declare(self, name: str, function: Any, returns: str) -> None:
         """Registers a Python or pandas function in this session and in every later one."""
@@ -257,6 +261,16 @@ class Engine:
             return self.files([self.put_scratch(table)], schema, extra)
         names = tuple(part.split()[0] for part in extra.split(", ") if part)
         return self._guard(lambda: local_frame(self.session, table, schema, names))
+
+    def empty(self, schema: Schema, extra: str = "") -> Frame:
+        """No rows as a frame, with the weight if it is `extra`; the same frame for the same columns."""
+        key = (id(self.session), schema.columns, extra)
+        if key not in self._empty:
+            if len(self._empty) > _EMPTY_FRAMES:
+                self._empty.clear()
+            table = (schema.signed_arrow if extra else schema.arrow).empty_table()
+            self._empty[key] = self.arrow(table, schema, extra)
+        return self._empty[key]
 
     def sent(self, table: pa.Table) -> Frame:
         """Arrow rows as a frame that contains them, in the types they have."""

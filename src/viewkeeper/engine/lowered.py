@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.nodes import Equality, Fixpoint, Rederived, Scan
+from viewkeeper.algebra.rows import filter_rows, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -153,6 +154,56 @@ def meet(left: Tables, right: Tables, equalities: Sequence[Equality]) -> tuple[T
                     if not ours[i].num_rows or not theirs[j].num_rows:
                         return None
     return tuple(ours), tuple(theirs)
+
+
+def paired(left: Tables, right: Tables, equalities: Sequence[Equality], most: int) -> pa.Table | None:
+    """Known rows of both sides of an inner join that may match, side by side; None if they are not known or too many.
+
+    Every row of the join equals one of these on its columns.
+    """
+    ours = max(left, key=lambda table: table.num_columns, default=None)
+    theirs = max(right, key=lambda table: table.num_columns, default=None)
+    if ours is None or theirs is None or ours.num_rows * theirs.num_rows > most:
+        return None
+    pairs = [(a, b) for e in equalities for a, b in ((e.left, e.right), (e.right, e.left))]
+    keys = [
+        (a.label, b.label)
+        for a, b in pairs
+        if a.label in ours.column_names and b.label in theirs.column_names and a.type == b.type and _is_exact(a)
+    ]
+    if not keys:
+        return None
+    one = row_tuples(ours.select([mine for mine, _ in keys]))
+    other = row_tuples(theirs.select([yours for _, yours in keys]))
+    found = [(i, j) for i, values in enumerate(one) for j, others in enumerate(other) if values == others]
+    beside = take(theirs, [j for _, j in found])
+    rows = take(ours, [i for i, _ in found])
+    for name in beside.column_names:
+        if name not in rows.column_names:
+            rows = rows.append_column(name, beside.column(name))
+    return rows
+
+
+def without_partner(left: Lowered, right: Lowered, equalities: Sequence[Equality]) -> Tables:
+    """The known rows of the left side of an anti join without those that have a partner on the right."""
+    if right.rows is None or not equalities or not all(_is_exact(e.left) for e in equalities):
+        return left.known
+    if any(e.left.type != e.right.type for e in equalities):
+        return left.known
+    there = set(row_tuples(right.rows.select([e.right.label for e in equalities])))
+    there = {values for values in there if None not in values}
+    found = []
+    for table in left.known:
+        names = [e.left.label for e in equalities]
+        if set(names) <= set(table.column_names):
+            table = filter_rows(table, (values not in there for values in row_tuples(table.select(names))))
+        found.append(table)
+    return tuple(found)
+
+
+def _is_exact(attribute: Attribute) -> bool:
+    """Whether values of an attribute are equal on the driver if they are on the engine."""
+    return attribute.type.is_integer or attribute.type.name in ("string", "boolean")
 
 
 def renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Table | None:

@@ -32,7 +32,9 @@ from viewkeeper.engine.lowered import (
     common,
     keys_of,
     meet,
+    paired,
     spread,
+    without_partner,
 )
 from viewkeeper.engine.operator_texts import (
     ROWS_SO_FAR,
@@ -110,6 +112,8 @@ class Lowering:
     def _project(self, node: n.Project, binding: Binding | None) -> Lowered:
         passed = [(a, e.attribute) for a, e in node.columns if e.attribute is not None]
         below = self.lower(node.input, binding.reduced(passed) if binding else None)
+        if below.empty:
+            return self.nothing(node.outputs, weighted=below.weighted)
         texts = [f"{self._computed(attribute, e.sql)} AS {attribute.label}" for attribute, e in node.columns]
         if not texts:
             texts = ["1 AS _vk_one"]
@@ -135,9 +139,11 @@ class Lowering:
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
+        if below.empty:
+            return below
         known = below.known
         if self.looks:
-            known = tuple(rows_that_may_pass(table, below.outputs, node.condition) for table in known)
+            known = tuple(rows_that_may_pass(table, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
         return replace(below, frame=below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
@@ -205,12 +211,24 @@ class Lowering:
             ready = [c for c in conditions if set(c.attributes) <= set(current.outputs)]
             conditions = [c for c in conditions if c not in ready]
             if ready:
-                current = replace(current, frame=current.frame.filter(parsed(in_turn(ready, self.engine.kind))))
+                current = self._tested(current, ready)
+        if current.empty:
+            return self.nothing(node.outputs, weighted=weighted)
         rest = (*(same_text(e) for e in equalities), *conditions)
         if rest:
             current = replace(current, frame=current.frame.filter(parsed(in_turn(rest, self.engine.kind))))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
         return replace(current, frame=current.frame.select(*listed(*columns)), outputs=node.outputs)
+
+    def _tested(self, joined: Lowered, conditions: list[Expression]) -> Lowered:
+        """The joined rows for which some conditions are true; none if no known row can pass."""
+        known = joined.known
+        for condition in conditions if self.looks else ():
+            known = tuple(rows_that_may_pass(table, condition) for table in known)
+        if any(not table.num_rows for table in known):
+            return self.nothing(joined.outputs, weighted=joined.weighted)
+        frame = joined.frame.filter(parsed(in_turn(conditions, self.engine.kind)))
+        return replace(joined, frame=frame, known=known, wide=joined.keys)
 
     def _next_input(
         self, current: Lowered, waiting: list[n.Node], equalities: list[n.Equality]
@@ -271,7 +289,10 @@ class Lowering:
         else:
             frame = self._crossed(left.frame, right.frame)
         narrow = left.narrow or right.narrow
-        known = tuple(spread(table, equalities) for table in (*left.known, *right.known))
+        both = paired(left.known, right.known, equalities, _PAIRS) if self.looks else None
+        known = tuple(
+            spread(table, equalities) for table in (*([both] if both is not None else []), *left.known, *right.known)
+        )
         return Lowered(frame, outputs, weighted, known, narrow, wide=wide)
 
     def _crossed(self, left: Frame, right: Frame) -> Frame:
@@ -313,6 +334,10 @@ class Lowering:
         if left.empty:
             return left
         right = self._partner(left, node.right, node.equalities)
+        if self.looks and node.negated and not node.conditions:
+            left = replace(left, known=without_partner(left, right, node.equalities), wide=left.keys)
+            if any(not table.num_rows for table in left.known):
+                return self.nothing(node.outputs, weighted=left.weighted)
         how = "left_anti" if node.negated else "left_semi"
         condition = condition_text(node.equalities, node.conditions, self.engine.kind)
         return replace(left, frame=left.frame.join(right.frame, parsed(condition), how))
@@ -404,6 +429,8 @@ class Lowering:
 
     def _net(self, node: n.Net, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
+        if below.empty:
+            return below
         return replace(below, frame=consolidated(below.frame, _schema(below.outputs), guarded=True))
 
     def _support(self, node: n.Support, binding: Binding | None) -> Lowered:
@@ -477,10 +504,9 @@ class Lowering:
         """A frame of no rows."""
         schema = _schema(outputs)
         extra = f"{WEIGHT} bigint" if weighted else ""
-        table = (schema.signed_arrow if weighted else schema.arrow).empty_table()
         if not outputs and not weighted:
             return Lowered(self.engine.sql("SELECT 1 AS _vk_one WHERE false"), (), empty=True)
-        return Lowered(self.engine.arrow(table, schema, extra), outputs, weighted, (), True, True)
+        return Lowered(self.engine.empty(schema, extra), outputs, weighted, (), True, True)
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
@@ -509,6 +535,9 @@ def _pairs(
 def _schema(outputs: tuple[Attribute, ...]) -> Schema:
     return Schema(tuple(Column(a.label, a.type) for a in outputs))
 
+
+_PAIRS = 4_096
+"""Most pairs of known rows that are compared on the driver, to see whether any passes the conditions of a join."""
 
 _NEVER_NULL = re.compile(r"\b(coalesce|ifnull|nvl)\s*\(", re.IGNORECASE)
 

@@ -154,6 +154,8 @@ def _history_row(entry: dict[str, Any], names: Mapping[str, str], hidden: set[st
             decision = entry.get("decisions", {}).get(key)
             how = f" ({decision[0]}: {decision[1]})" if decision else ""
             changes.append(f"{names.get(key, key)}: {rows:{separator}} {'row' if rows == 1 else 'rows'} changed{how}")
+    for name, count in entry.get("warned", {}).items():
+        changes.append(f"{name}: {count} {'row violates' if count == 1 else 'rows violate'} it")
     return {
         "epoch": entry["epoch"],
         "committed_at": dt.datetime.fromtimestamp(entry["at"], dt.UTC),

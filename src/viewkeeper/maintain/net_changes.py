@@ -112,7 +112,7 @@ def net_change(
     change = differentiate(node, changed)
     if change is None:
         return relation.schema.signed_arrow.empty_table()
-    return _collected(store, relation, Lowering(store.engine, reader).lower(change))
+    return collected(store, relation, Lowering(store.engine, reader).lower(change))
 
 
 def net_difference(
@@ -122,10 +122,11 @@ def net_difference(
     after = n.at(node, n.NEW)
     none = n.Rows(node.outputs, ())
     difference = less(after, n.at(before, n.OLD) if before is not None else none)
-    return _collected(store, relation, Lowering(store.engine, reader).lower(difference))
+    return collected(store, relation, Lowering(store.engine, reader).lower(difference))
 
 
-def _collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:
+def collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:
+    """A change on the driver, net, under the relation's names."""
     if change.empty:
         return relation.schema.signed_arrow.empty_table()
     rows = conform(store.engine.fetch(change.frame), schema_of(change.outputs), signed=True)

@@ -31,3 +31,11 @@ class OnceEach:
                 future.set_exception(problem)
         found: T = future.result()
         return found
+
+    def drop(self, key: Hashable) -> None:
+        """Forgets the value of a key that nobody will ask for again."""
+        with self._lock:
+            self._futures.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._futures)

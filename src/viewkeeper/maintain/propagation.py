@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from viewkeeper.algebra import nodes as n
-from viewkeeper.analysis.polarity import Kinds, can_lead_to
+from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.catalog.display_names import numbered
 from viewkeeper.catalog.graph import depending, maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
@@ -22,7 +24,7 @@ from viewkeeper.errors import Conflict, SessionLost, StatementTimeout, StorageEr
 from viewkeeper.log.storage import now
 from viewkeeper.maintain.declared_keys import current_keys
 from viewkeeper.maintain.failures import known_as, maintenance_failure
-from viewkeeper.maintain.net_changes import net_change, net_difference
+from viewkeeper.maintain.net_changes import collected, net_difference
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.planning import decide, pending_rows, refresh_of
 from viewkeeper.maintain.recompute import recompute
@@ -33,6 +35,7 @@ from viewkeeper.maintain.situation import Situation
 from viewkeeper.maintain.state_reader import CommonChanges, Fetched, StateReader, Work
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.maintain.strategy import Task
+from viewkeeper.maintain.watched_queries import Shared, WatchedChanges, WatchedQuery, with_rows
 from viewkeeper.plan.by_keys import without_needless
 from viewkeeper.plan.choice import Choice
 
@@ -121,12 +124,14 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
         order = [left for level in order if (left := [relation for relation in level if relation.id in needed])]
     total, reached = sum(len(level) for level in order), 0
     views = [(relation, maintained_node(relation)) for level in order for relation in level]
-    shared = _Shared(
+    queries = _watched(tx)
+    incremental = [(relation.id, node) for relation, node in views if _is_incremental(tx, relation)]
+    shared = Shared(
         Fetched(views, tx.not_there),
-        CommonChanges((relation.id, node) for relation, node in views if _is_incremental(tx, relation)),
+        CommonChanges([*incremental, *((query.name, query.node) for query in queries)]),
         Recursions(OnceEach()),
     )
-    for level in order:
+    for number, level in enumerate(order):
         shared.common.select(changed, lambda key: pending_rows(tx.pending, key), tx.store.tuning.shared_rows)
         if tx.store.progress is not None:
             names = [relation.name for relation in level if not isinstance(relation, Auxiliary)]
@@ -141,32 +146,49 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
                 tx.refreshed[relation.id] = tx.state.epoch + 1
             if not tx.pending_of(relation).is_empty:
                 changed.add(relation.id)
-    _watch(tx, changed)
+        shared.release([relation for later in order[number + 1 :] for relation in later], queries)
+    _watch(tx, queries, changed, shared)
     return done
 
 
-def _watch(tx: Situation, changed: Collection[str]) -> None:
-    """Derives the changes of the watched virtual views into `tx.seen`, where they can be of a wanted kind.
+def _watched(tx: Situation) -> list[WatchedQuery]:
+    """The queries of the watched virtual views, but for those that are redefined."""
+    return [
+        WatchedQuery(
+            key, simplified(tx, as_derived(tx.by_id(key)).definition.as_written), tx.wanted.get(key, Kinds.BOTH)
+        )
+        for key in sorted(tx.watched)
+        if _former(tx, key) is None
+    ]
 
-    Those of a redefined one are the difference.
-    """
-    for key in sorted(tx.watched):
-        relation = as_derived(tx.by_id(key))
-        node = simplified(tx, relation.definition.as_written)
-        former = as_derived(tx.state.relations[key]) if key in tx.defined and key in tx.state.relations else None
-        mine = {scan.relation for scan in n.scans(node)} & set(changed)
+
+def _former(tx: Situation, key: str) -> Derived | None:
+    """A virtual view that the transaction redefines, as it was."""
+    return as_derived(tx.state.relations[key]) if key in tx.defined and key in tx.state.relations else None
+
+
+def _watch(tx: Situation, queries: Sequence[WatchedQuery], changed: Collection[str], shared: Shared) -> None:
+    """Derives the changes of the watched virtual views into `tx.seen`; those of a redefined one are the difference."""
+    for key in tx.watched:
+        former = _former(tx, key)
         if former is not None:
+            relation = as_derived(tx.by_id(key))
+            node = relation.definition.as_written
             rows = net_difference(tx.store, relation, node, former.definition.as_written, StateReader.of(tx))
-        elif mine and can_lead_to(node, _kinds(tx, mine), tx.wanted.get(key, Kinds.BOTH)):
-            rows = net_change(tx.store, relation, node, mine, StateReader.of(tx))
-        else:
-            continue
+            if rows.num_rows:
+                tx.seen[key] = rows
+    lowered = {query.name: found for query, found in WatchedChanges(tx, queries, changed, shared, net=False).lowered()}
+    if len(lowered) > tx.store.tuning.view_threads:
+        there = with_rows(tx.store.engine, {key: found.frame for key, found in lowered.items()})
+        lowered = {key: lowered[key] for key in there}
+
+    def fetch(key: str) -> pa.Table:
+        return collected(tx.store, tx.by_id(key), lowered[key])
+
+    fetched = side_by_side(fetch, lowered, tx.store.tuning.view_threads) if len(lowered) > 1 else map(fetch, lowered)
+    for key, rows in zip(lowered, fetched, strict=True):
         if rows.num_rows:
             tx.seen[key] = rows
-
-
-def _kinds(tx: Situation, changed: Collection[str]) -> dict[str, Kinds]:
-    return {key: tx.pending[key].kinds for key in changed if key in tx.pending}
 
 
 def simplified(tx: Situation, node: n.Node) -> n.Node:
@@ -197,16 +219,7 @@ def _is_incremental(tx: Situation, relation: Derived) -> bool:
     return refresh_of(relation, tx.alive()) != "full"
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """What the views of a transaction share, so that each thing is read or derived once."""
-
-    fetched: Fetched
-    common: CommonChanges
-    recursions: Recursions
-
-
-def _maintain_or_fail(tx: Situation, changed: frozenset[str], shared: _Shared, relation: Derived) -> Maintained:
+def _maintain_or_fail(tx: Situation, changed: frozenset[str], shared: Shared, relation: Derived) -> Maintained:
     """Maintains a view; an error names the view."""
     try:
         return _maintain(tx, changed, shared, relation)
@@ -216,7 +229,7 @@ def _maintain_or_fail(tx: Situation, changed: frozenset[str], shared: _Shared, r
         raise maintenance_failure(tx, relation, problem) from problem
 
 
-def _maintain(tx: Situation, changed: frozenset[str], shared: _Shared, relation: Derived) -> Maintained:
+def _maintain(tx: Situation, changed: frozenset[str], shared: Shared, relation: Derived) -> Maintained:
     """Maintains a view: an initial load, a refresh on demand, or its part in an ordinary commit."""
     node = maintained_node(relation)
     read = {scan.relation for scan in n.scans(node)}
@@ -234,9 +247,7 @@ def _maintain(tx: Situation, changed: frozenset[str], shared: _Shared, relation:
         return maintain(tx, relation, node, newer | (read & changed), StateReader.of(tx, since))
     if not read & changed and relation.id not in tx.redefined:
         return Maintained(relation, "none", "nothing that it reads has changed", Work(), 0.0)
-    reader = StateReader.of(tx)
-    reader.fetched, reader.common, reader.recursions = shared.fetched, shared.common, shared.recursions
-    return maintain(tx, relation, node, read & changed, reader)
+    return maintain(tx, relation, node, read & changed, shared.reader(tx))
 
 
 def _load(tx: Situation, relation: Derived, node: n.Node, reader: StateReader) -> Maintained:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from viewkeeper.algebra.nodes import Node
-from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.definition import Definition
@@ -33,17 +31,6 @@ class Pending:
     def is_empty(self) -> bool:
         """Whether there is no change."""
         return self.rows.num_rows == 0 and not self.staged
-
-    @property
-    def kinds(self) -> Kinds:
-        """The kinds of change there may be; what is in files is not looked at."""
-        if self.staged:
-            return Kinds.BOTH
-        if not self.rows.num_rows:
-            return Kinds.NONE
-        ends = pc.min_max(self.rows[WEIGHT])
-        inserted = Kinds.ADDITIONS if ends["max"].as_py() > 0 else Kinds.NONE
-        return inserted | (Kinds.REMOVALS if ends["min"].as_py() < 0 else Kinds.NONE)
 
 
 class Situation(Protocol):

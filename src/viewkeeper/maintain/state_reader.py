@@ -229,20 +229,28 @@ class StateReader:
         if self.since < self.epoch:
             frames += self._between(relation)
         if not frames:
-            if rows is None:
-                return self._nothing(scan, weighted=True)
-            known = self.fetched.changes if self.fetched is not None else {}
-            name = (relation.id, tuple(names))
-            if name not in known:
-                known[name] = consolidate(rows)
-            net = known[name].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
-            return self.local(net, scan.outputs, weighted=True)
+            net = self.known_change(scan)
+            return self._nothing(scan, weighted=True) if net is None else self.local(net, scan.outputs, weighted=True)
         texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
         parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
         if rows is not None:
             schema = schema_of(scan.outputs)
             parts.append(self.engine.arrow(rows.rename_columns([*schema.names, WEIGHT]), schema, f"{WEIGHT} bigint"))
         return self.keep(Lowered(self.engine.union(parts), scan.outputs, True, (), True))
+
+    def known_change(self, scan: n.Scan) -> pa.Table | None:
+        """The net change of a scan's columns since the transaction began, under their labels, if it is on the driver.
+
+        A row that is replaced by one that differs in other columns only is no change of these.
+        """
+        pending = self.pending.get(scan.relation)
+        if pending is None or pending.staged or not pending.rows.num_rows:
+            return None
+        known = self.fetched.changes if self.fetched is not None else {}
+        name = (scan.relation, tuple(scan.stored_names))
+        if name not in known:
+            known[name] = consolidate(pending.rows.select([*scan.stored_names, WEIGHT]))
+        return known[name].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
 
     def _between(self, relation: Relation) -> list[Frame]:
         """The committed rows after `since`."""
@@ -327,12 +335,22 @@ class Fetched:
         for relation, node in views:
             if isinstance(relation, Auxiliary):
                 self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
-            for scan in n.scans(node):
-                known = self._columns.setdefault(scan.relation, [])
-                known += [name for name in scan.stored_names if name not in known]
+            self.reads(node)
         self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], FutureRows]]] = {}
         self.changes: dict[tuple[str, tuple[str, ...]], pa.Table] = {}  # net, of the columns that some view reads
         self._lock = threading.Lock()
+
+    def reads(self, node: n.Node) -> None:
+        """Records the columns that an expression reads."""
+        for scan in n.scans(node):
+            known = self._columns.setdefault(scan.relation, [])
+            known += [name for name in scan.stored_names if name not in known]
+
+    def release(self, still: Set[str]) -> None:
+        """Drops the rows of relations that nothing reads any more."""
+        with self._lock:
+            self._tables = {name: rows for name, rows in self._tables.items() if name[0] in still}
+        self.changes = {name: rows for name, rows in self.changes.items() if name[0] in still}
 
     def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> pa.Table | None:
         """The net signed rows with some keys, with the columns of the scan; None if they are too many."""
@@ -409,6 +427,12 @@ class CommonChanges:
     def sharing(self) -> Sharing:
         """The shared subexpressions of the views; searched only when many rows change."""
         return Sharing(self._views)
+
+    def release(self, users: Set[str]) -> None:
+        """Drops the changes of joins that none of some users has."""
+        for key in self.wanted:
+            if not self.sharing.commons[key].users & users:
+                self._once.drop(key)
 
     def of(self, view: str) -> list[Common]:
         """The selected joins of a view."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from viewkeeper.catalog.relations import VirtualView
-from viewkeeper.errors import AssertionViolated
 from viewkeeper.maintain.propagation import propagate
 from viewkeeper.rules.processing import RuleProcessing
-from viewkeeper.transaction.assertions import check_assertions, declared_assertions
+from viewkeeper.transaction.assertions import declared_assertions, violations
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -49,18 +48,11 @@ def preview(tx: OpenTransaction, rules: RuleProcessing) -> Preview:
             found.assertions = _violations(tx)
         finally:
             tx.watched, tx.fired, tx.waiting = watched, fired, waiting
-            tx.warnings.clear()
             tx.drop_derived()
     return found
 
 
 def _violations(tx: OpenTransaction) -> list[str]:
     """What is said of each assertion that would be violated."""
-    found: list[str] = []
-    for assertion in declared_assertions(tx):
-        try:
-            check_assertions(tx, [assertion])
-            found += tx.warnings
-        except AssertionViolated as problem:
-            found.append(f"{problem.message} {problem.detail}")
-    return found
+    problems = [violation.problem() for violation in violations(tx, declared_assertions(tx))]
+    return [f"{problem.message} {problem.detail}" for problem in problems]

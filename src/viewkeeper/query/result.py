@@ -35,7 +35,7 @@ class Result:
     ) -> None:
         """`again` makes the frame again, if the engine loses its session before the rows are asked for."""
         self.commit = commit
-        self.remarks = list(remarks)
+        self._remarks = list(remarks)
         self.state = state
         self.count = count
         self._table = table
@@ -43,6 +43,11 @@ class Result:
         self._engine = engine
         self._query = query
         self._again = again
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user should know besides; also the warnings of the commit."""
+        return [*self._remarks, *(self.commit.warnings if self.commit is not None else ())]
 
     @property
     def has_rows(self) -> bool:

@@ -7,25 +7,30 @@ violations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.rows import row_order, row_tuples
+from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.rows import part_with_sign, row_order, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.catalog.relations import AssertionView
-from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.connect_columns import listed, parsed
-from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import AssertionViolated, ViewkeeperError
-from viewkeeper.maintain.state_reader import StateReader
+from viewkeeper.maintain.state_reader import schema_of
+from viewkeeper.maintain.watched_queries import WatchedChanges, WatchedQuery, with_rows
+from viewkeeper.transaction.causes import Cause, causes_of
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 SHOWN = 3
 """How many violating rows an error shows."""
+
+Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,44 +39,77 @@ class Assertion:
 
     `violated` gives the error for some rows that it has, by column name. `warns`: the error is reported and the
     transaction commits. `whole`: all rows of the query count, because it was not checked before the transaction.
-    `names` are those of the columns, if the query's own are not different from each other.
+    `name`: the user's name of it, for which the error also says what led to the rows. `names` are those of the columns,
+    if the query's own are not different from each other.
     """
 
     query: n.Node
-    violated: Callable[[Sequence[Mapping[str, Any]]], ViewkeeperError]
+    violated: Callable[[Sequence[Row]], ViewkeeperError]
     warns: bool = False
     whole: bool = False
+    name: str = ""
     names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An assertion that a transaction breaks, some of the rows by which it does, and all of them as a frame."""
+
+    assertion: Assertion
+    rows: pa.Table
+    frame: Frame
+
+    def problem(self) -> ViewkeeperError:
+        """The error that names some of the rows."""
+        names = self.assertion.names or [a.name for a in self.assertion.query.outputs]
+        rows = sorted(row_tuples(self.rows), key=row_order)
+        return self.assertion.violated([dict(zip(names, row, strict=True)) for row in rows])
+
+    def explained(self, tx: OpenTransaction) -> ViewkeeperError:
+        """The same with the changed rows of tables that have led to these."""
+        found = self.problem()
+        if self.assertion.name and not self.assertion.whole:
+            led = causes_text(causes_of(tx, self.assertion.query, self.rows, SHOWN + 1))
+            found.detail = f"{found.detail}; {led}" if led else found.detail
+        return found
+
+    def count(self, engine: Engine) -> int:
+        """By how many rows it is broken."""
+        return self.rows.num_rows if self.rows.num_rows <= SHOWN else engine.count(self.frame)
 
 
 def check_assertions(tx: OpenTransaction, assertions: Iterable[Assertion]) -> None:
     """Raises for the first assertion that the transaction breaks; notes the warnings of others."""
     tx.warnings.clear()
-    for assertion in assertions:
-        rows = _violating(tx, assertion)
-        if not rows:
-            continue
-        problem = assertion.violated(rows)
-        if not assertion.warns:
-            raise problem
+    tx.warned.clear()
+    for violation in violations(tx, list(assertions)):
+        if not violation.assertion.warns:
+            raise violation.explained(tx)
+        problem = violation.problem()
         tx.warnings.append(f"{problem.message}: {problem.detail}" if problem.detail else problem.message)
+        tx.warned[violation.assertion.name] = violation.count(tx.store.engine)
 
 
-def _violating(tx: OpenTransaction, assertion: Assertion) -> list[Mapping[str, Any]]:
-    """Some of the rows by which the transaction breaks an assertion."""
-    query = assertion.query
-    changed = tx.changed & {scan.relation for scan in n.scans(query)}
-    change = n.at(query, n.NEW) if assertion.whole else differentiate(query, changed)
-    if change is None:
-        return []
+def violations(tx: OpenTransaction, assertions: Sequence[Assertion]) -> Iterator[Violation]:
+    """The assertions that the transaction breaks, in order.
+
+    One query for many of them says which are broken; only for those are rows fetched.
+    """
+    queries = [
+        WatchedQuery(str(number), assertion.query, Kinds.ADDITIONS, assertion.whole)
+        for number, assertion in enumerate(assertions)
+    ]
     engine = tx.store.engine
-    lowered = Lowering(engine, StateReader.of(tx)).lower(change if assertion.whole else n.Net(change))
-    if lowered.empty:
-        return []
-    frame = lowered.frame if assertion.whole else lowered.frame.filter(parsed(f"{WEIGHT} > 0"))
-    broken: pa.Table = engine.fetch(frame.select(*listed(*(a.label for a in query.outputs))).limit(SHOWN + 1))
-    names = assertion.names or [a.name for a in query.outputs]
-    return [dict(zip(names, row, strict=True)) for row in sorted(row_tuples(broken), key=row_order)]
+    frames = {
+        query.name: lowered.frame.filter(parsed(f"{WEIGHT} > 0")) if lowered.weighted else lowered.frame
+        for query, lowered in WatchedChanges(tx, queries, tx.changed).lowered()
+    }
+    for name in with_rows(engine, frames) if len(frames) > 1 else frames:
+        assertion = assertions[int(name)]
+        outputs = assertion.query.outputs
+        found = engine.fetch(frames[name].select(*listed(*(a.label for a in outputs))).limit(SHOWN + 1))
+        if found.num_rows:
+            yield Violation(assertion, conform(found, schema_of(outputs)), frames[name])
 
 
 def declared_assertions(tx: OpenTransaction) -> list[Assertion]:
@@ -85,14 +123,15 @@ def declared_assertions(tx: OpenTransaction) -> list[Assertion]:
         if whole or read & tx.changed:
             warns = relation.definition.violation == "warn"
             names = tuple(relation.schema.names)
-            found.append(Assertion(relation.definition.as_written, _error(relation), warns, whole, names))
+            query = relation.definition.as_written
+            found.append(Assertion(query, _error(relation), warns, whole, relation.name, names))
     return found
 
 
-def _error(relation: AssertionView) -> Callable[[Sequence[Mapping[str, Any]]], ViewkeeperError]:
+def _error(relation: AssertionView) -> Callable[[Sequence[Row]], ViewkeeperError]:
     names = relation.schema.names
 
-    def violated(rows: Sequence[Mapping[str, Any]]) -> AssertionViolated:
+    def violated(rows: Sequence[Row]) -> AssertionViolated:
         shown = rows_text(names, [tuple(row.values()) for row in rows])
         return AssertionViolated(
             f"the assertion {relation.name} is violated",
@@ -110,6 +149,24 @@ def rows_text(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
         for row in rows
     ]
     return ", ".join(shown[:SHOWN]) + (" and more" if len(shown) > SHOWN else "")
+
+
+def causes_text(causes: Sequence[Cause]) -> str:
+    """What led to a violation, table by table; empty if nothing is known."""
+    texts = [f"{cause.relation.name}: {_changed_text(cause)}" for cause in causes]
+    return f"led to by {', and by '.join(texts)}" if texts else ""
+
+
+def _changed_text(cause: Cause) -> str:
+    if cause.rows is None:
+        return "many changed rows"
+    names = cause.relation.schema.names
+    parts = []
+    for word, sign in (("inserted", 1), ("deleted", -1)):
+        rows = sorted(row_tuples(part_with_sign(cause.rows, sign).select(names)), key=row_order)
+        if rows:
+            parts.append(f"{word} {rows_text(names, rows)}")
+    return ", ".join(parts)
 
 
 def _shown(value: Any) -> str:

@@ -229,6 +229,8 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
         entry["rule_changes"] = rule_changes(tx.state.rules, tx.rules)
     if tx.fired:
         entry["fired"] = tx.fired
+    if tx.warned:
+        entry["warned"] = dict(tx.warned)
     if tx.waiting:
         entry["waiting"] = [{**change, "epoch": epoch} if change.get("epoch") == 0 else change for change in tx.waiting]
     if tx.functions:

@@ -81,6 +81,7 @@ class OpenTransaction:
         self.before_firing: int | None = None  # the epoch before that firing, while its action is run
         self.remarks: list[str] = []  # what the statement that is run says of what it defines
         self.warnings: list[str] = []  # what the user is told though it commits: violated assertions
+        self.warned: dict[str, int] = {}  # the names of those assertions, with their numbers of new violating rows
         self.makes_epoch = False  # also without any change: REFRESH
         self.refreshing: set[str] = set()  # demand views that take in what has changed when it commits
         self.derived: set[str] = set()  # views whose changes were worked out from those of the tables
