@@ -8,7 +8,7 @@ import pytest
 
 from tests.rules.test_explain_rule import LEGEND
 from viewkeeper import errors
-from viewkeeper.advice.scripts import analyze_script
+from viewkeeper.advice.script_analysis import analyze_script
 
 TABLES = "CREATE TABLE item (id INT PRIMARY KEY, q INT, note STRING); CREATE TABLE orders (item INT, q INT);"
 VIEWS = """

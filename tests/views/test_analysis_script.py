@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from viewkeeper.advice.advice import Analysis
-from viewkeeper.advice.scripts import analyze_script
+from viewkeeper.advice.script_analysis import analyze_script
 from viewkeeper.analysis.safe_references import Nesting, Verdict
 from viewkeeper.errors import SqlError
 

@@ -22,7 +22,7 @@ def analyze(options: Options, file: TextIO) -> None:
     the check that is derived for them. For each rule, the tables that can trigger it and those that it writes, and
     warnings of rules that may trigger each other, or whose order matters. Needs no database, and starts no engine.
     """
-    from viewkeeper.advice.scripts import analyze_script
+    from viewkeeper.advice.script_analysis import analyze_script
 
     found = analyze_script(read_script(file))
     if options.form == "json":

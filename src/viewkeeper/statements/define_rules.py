@@ -53,7 +53,7 @@ from viewkeeper.sql.rule_effects import CHANGING, queries_in
 from viewkeeper.sql.table_references import find_references
 from viewkeeper.sql.tokens import Statement, split
 from viewkeeper.statements.define_views import create_hidden_view, drop_active_rule
-from viewkeeper.statements.rule_graph import remarks_on
+from viewkeeper.statements.triggering_rules import remarks_on
 from viewkeeper.store.bounds import Keys
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.row_changes import apply_rows
