@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
 from viewkeeper.algebra import nodes as n
-from viewkeeper.analysis.polarity import Kinds, Polarity, can_lead_to
+from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.analysis.polarity import Kinds, Polarity
 from viewkeeper.delta.positive import needed_kinds
+from viewkeeper.maintain.reach import reaching
 
 
 @pytest.fixture
@@ -58,13 +61,19 @@ def test_needed_kinds_of_a_nervous_rule() -> None:
     assert needed_kinds(n.Union((s, n.Monus(s, t, ())), ())) == {"s": Kinds.BOTH, "t": Kinds.BOTH}
 
 
-def test_can_lead_to() -> None:
+def test_what_reaches_a_query() -> None:
+    """By the weights of the changes: s has rows that t has no partner for."""
     s, t = n.Scan("s", "s", ()), n.Scan("t", "t", ())
     anti = n.Exists(s, t, (), negated=True)
-    assert can_lead_to(anti, {"s": Kinds.ADDITIONS}, Kinds.ADDITIONS)
-    assert not can_lead_to(anti, {"s": Kinds.REMOVALS, "t": Kinds.ADDITIONS}, Kinds.ADDITIONS)
-    assert can_lead_to(anti, {"s": Kinds.REMOVALS, "t": Kinds.BOTH}, Kinds.ADDITIONS)
-    assert not can_lead_to(anti, {}, Kinds.BOTH)
+
+    def reached(**weights: list[int]) -> set[str]:
+        changes = {name: pa.table({WEIGHT: pa.array(given, pa.int64())}) for name, given in weights.items()}
+        return set(reaching(anti, weights, Kinds.ADDITIONS, lambda scan: changes[scan.relation]))
+
+    assert reached(s=[1]) == {"s"}
+    assert reached(s=[-1], t=[2]) == set()
+    assert reached(s=[-1], t=[1, -1]) == {"s", "t"}, "a query is left out as a whole, or not at all"
+    assert reached(s=[]) == set()
 
 
 def test_polarities_one_after_the_other() -> None:
