@@ -108,7 +108,7 @@ def late(tx: Situation, at: float) -> set[str]:
 
 
 def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Maintained]:
-    """Works out the change of every view the transaction reaches, and joins it to the transaction.
+    """Derives the change of every view that the transaction reaches, and adds it to the transaction.
 
     If some are `wanted`, only of these and of what they read.
     """

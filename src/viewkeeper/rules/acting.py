@@ -22,10 +22,10 @@ def bindings(rule: ActiveRule, values: tuple[Any, ...]) -> dict[str, str]:
 
 def action_parts(rule: ActiveRule, transition: Transition) -> Iterator[tuple[dict[str, str], Transition]]:
     """The transitions for which an action is run apart: of each activation, of each row; with the values they bind."""
-    parts: list[tuple[dict[str, str], Transition]] = [({}, transition.only(rule.events))]
+    seen = transition.only(rule.events)
+    parts: list[tuple[dict[str, str], Transition]] = [({}, seen)]
     if rule.parameters:
-        split = transition.only(rule.events).by_columns(parameter_columns(rule))
-        parts = [(bindings(rule, values), part) for values, part in split]
+        parts = [(bindings(rule, values), part) for values, part in seen.by_columns(parameter_columns(rule))]
     for values, part in parts:
         if not rule.each_row:
             yield values, part
@@ -45,10 +45,14 @@ def _seeing(tx: OpenTransaction, transition: Transition) -> Iterator[None]:
         tx.given = {}
 
 
+def _is_true(tx: OpenTransaction, actions: Actions, rule: ActiveRule, values: dict[str, str]) -> bool:
+    return rule.condition is None or actions.holds(tx, bound(rule.condition, values))
+
+
 def holds(tx: OpenTransaction, actions: Actions, rule: ActiveRule, values: dict[str, str], seen: Transition) -> bool:
     """Whether the condition of a rule holds."""
     with _seeing(tx, seen):
-        return rule.condition is None or actions.holds(tx, bound(rule.condition, values))
+        return _is_true(tx, actions, rule, values)
 
 
 def act(
@@ -62,7 +66,7 @@ def act(
 ) -> int:
     """Runs the action once, if the condition holds; for how many rows. `dry`: no function of the user's is called."""
     with _seeing(tx, change.transition):
-        if rule.condition is not None and not actions.holds(tx, bound(rule.condition, values)):
+        if not _is_true(tx, actions, rule, values):
             return 0
         if rule.action.kind != PYTHON:
             actions.statements(tx, bound(rule.action.text, values))
