@@ -1,8 +1,8 @@
 """Conditions tested on the driver, as far as it knows them: for which rows of a table one may be true.
 
-Comparisons of strings, of dates, and of integers with their sums, differences and products are known, also IS NULL, IN
-with a list, AND, OR and NOT, and all of them exactly: a condition made of them is decided here. Any other part may be
-true or false for each row, also one that would overflow.
+Comparisons of strings, of dates, and of integers (also decimals without a fraction) with their sums, differences and
+products are known, also IS NULL, IN with a list, AND, OR and NOT, and all of them exactly: a condition made of them is
+decided here. Any other part may be true or false for each row, also one that would overflow.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ def may_be_true(condition: exp.Expr, table: pa.Table, schema: Schema) -> Mask:
     return _Rows(table, schema).may_be(condition, truth=True)
 
 
+def integers(value: exp.Expr, table: pa.Table, schema: Schema) -> pa.ChunkedArray | pa.Array | None:
+    """The values of an integer expression for each row as 64-bit integers; None if the driver does not know them."""
+    found = _Rows(table, schema).number(value)
+    return None if found is None or isinstance(found[0], pa.Scalar) else found[0]
+
+
 class _Rows:
     def __init__(self, table: pa.Table, schema: Schema) -> None:
         self.table = table
@@ -94,7 +100,7 @@ class _Rows:
 
     def _compared(self, node: exp.Expr) -> Any:
         kind, left, right = type(node), unwrapped(node.this), unwrapped(node.args["expression"])
-        numbers = self._number(left), self._number(right)
+        numbers = self.number(left), self.number(right)
         if numbers[0] is not None and numbers[1] is not None:
             return _COMPARISONS[kind](numbers[0][0], numbers[1][0]) if self._is_column_in(node) else None
         if not isinstance(left, exp.Column):
@@ -113,27 +119,27 @@ class _Rows:
         """Whether a comparison has a value for each row, not one for all."""
         return node.find(exp.Column) is not None
 
-    def _number(self, node: exp.Expr) -> tuple[Any, int] | None:
+    def number(self, node: exp.Expr) -> tuple[Any, int] | None:
         """An integer expression as 64-bit values, and the bits of its own type; None where they may overflow."""
         node = unwrapped(node)
         match node:
             case exp.Column():
                 column = self._column(node)
-                if column is None or not column[1].is_integer:
+                if column is None or not (column[1].is_integer or column[1].name == "decimal"):
                     return None
-                return pc.cast(column[0], pa.int64()), column[0].type.bit_width
+                return _within(lambda array: pc.cast(array, pa.int64()), 0, (column[0], column[0].type.bit_width))
             case exp.Literal() if not node.is_string and str(node.this).isdigit() and int(node.this) < 1 << 63:
                 value = int(node.this)
                 return pa.scalar(value, pa.int64()), 32 if value < 1 << 31 else 64
             case exp.Neg():
-                return _within(pc.negate_checked, 32, self._number(node.this))
+                return _within(pc.negate_checked, 32, self.number(node.this))
             case exp.Anonymous() if node.name.lower() == "nullif" and isinstance(node.expressions[-1], exp.Null):
-                return self._number(node.expressions[0])
+                return self.number(node.expressions[0])
             case exp.Cast():
                 bits = _bits(node.to)
-                return None if bits is None else _within(lambda value: value, bits, self._number(node.this))
+                return None if bits is None else _within(lambda value: value, bits, self.number(node.this))
             case _ if type(node) in _ARITHMETIC:
-                return _within(_ARITHMETIC[type(node)], 0, self._number(node.this), self._number(node.expression))
+                return _within(_ARITHMETIC[type(node)], 0, self.number(node.this), self.number(node.expression))
             case _:
                 return None
 
@@ -155,7 +161,9 @@ class _Rows:
         if not isinstance(node, exp.Column) or node.table:
             return None
         found = self.schema.find(node.name)
-        if found is None or not (found.type.is_integer or found.type.name in ("string", "date")):
+        if found is None or not (found.type.is_integer or found.type.name in ("string", "date", "decimal")):
+            return None
+        if found.type.scale:
             return None
         return comparable_array(self.table.column(found.name), found.type), found.type
 

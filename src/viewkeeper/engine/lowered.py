@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.nodes import Equality, Fixpoint, Rederived, Scan
-from viewkeeper.algebra.rows import filter_rows, row_tuples, take
+from viewkeeper.algebra.nodes import Aggregate, Equality, Fixpoint, Rederived, Scan
+from viewkeeper.algebra.rows import comparable_array, consolidate, expand, filter_rows, row_tuples, signed, take
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -167,14 +167,14 @@ def paired(left: Tables, right: Tables, equalities: Sequence[Equality], most: in
         return None
     pairs = [(a, b) for e in equalities for a, b in ((e.left, e.right), (e.right, e.left))]
     keys = [
-        (a.label, b.label)
+        (a, b)
         for a, b in pairs
         if a.label in ours.column_names and b.label in theirs.column_names and a.type == b.type and _is_exact(a)
     ]
     if not keys:
         return None
-    one = row_tuples(ours.select([mine for mine, _ in keys]))
-    other = row_tuples(theirs.select([yours for _, yours in keys]))
+    one = _values(ours, [mine for mine, _ in keys])
+    other = _values(theirs, [yours for _, yours in keys])
     found = [(i, j) for i, values in enumerate(one) for j, others in enumerate(other) if values == others]
     beside = take(theirs, [j for _, j in found])
     rows = take(ours, [i for i, _ in found])
@@ -190,20 +190,89 @@ def without_partner(left: Lowered, right: Lowered, equalities: Sequence[Equality
         return left.known
     if any(e.left.type != e.right.type for e in equalities):
         return left.known
-    there = set(row_tuples(right.rows.select([e.right.label for e in equalities])))
+    there = set(_values(right.rows, [e.right for e in equalities]))
     there = {values for values in there if None not in values}
     found = []
     for table in left.known:
-        names = [e.left.label for e in equalities]
-        if set(names) <= set(table.column_names):
-            table = filter_rows(table, (values not in there for values in row_tuples(table.select(names))))
+        keys = [e.left for e in equalities]
+        if {key.label for key in keys} <= set(table.column_names):
+            table = filter_rows(table, (values not in there for values in _values(table, keys)))
         found.append(table)
     return tuple(found)
 
 
+def semi_joined(left: Lowered, right: Lowered, on: Sequence[tuple[Attribute, Attribute]]) -> pa.Table | None:
+    """The rows of a semi join by <=>; None if the rows of a side are not on the driver."""
+    if left.rows is None or right.rows is None:
+        return None
+    if not all(_is_exact(mine) and mine.type == theirs.type for mine, theirs in on):
+        return None
+    there = set(_values(right.rows, [theirs for _, theirs in on]))
+    return filter_rows(left.rows, (values in there for values in _values(left.rows, [mine for mine, _ in on])))
+
+
+def in_both_states(before: Lowered, change: Lowered, state: Attribute, most: int) -> pa.Table | None:
+    """The rows before and after a change, marked by their state; None if they are not on the driver or many."""
+    old = _no_rows(before) if before.empty else before.rows
+    moved = _no_rows(change) if change.empty else change.rows
+    if old is None or moved is None or old.num_rows + moved.num_rows > most:
+        return None
+    new = old
+    if moved.num_rows:
+        kept = signed(old, 1)
+        new = expand(consolidate(pa.concat_tables([kept, moved.rename_columns(kept.column_names).cast(kept.schema)])))
+    marked = [
+        rows.append_column(state.label, pa.array([mark] * rows.num_rows, state.type.arrow))
+        for mark, rows in enumerate((old, new))
+    ]
+    return pa.concat_tables(marked)
+
+
+def _no_rows(lowered: Lowered) -> pa.Table:
+    return pa.schema([(a.label, a.type.arrow) for a in lowered.outputs]).empty_table()
+
+
+def aggregated(rows: pa.Table, node: Aggregate) -> pa.Table | None:
+    """The groups of rows on the driver; None unless all aggregates are counts, and sums of integers."""
+    if node.whole or not all(_is_exact(group) for group in node.groups):
+        return None
+    columns = {group.label: rows.column(group.label) for group in node.groups}
+    totals: list[Any] = []
+    for call in node.calls:
+        name = call.output.label
+        if call.text is not None or call.function not in ("count", "sum"):
+            return None
+        if call.argument is None:
+            totals.append(([], "count_all"))
+        elif call.function == "count":
+            columns[name] = rows.column(call.argument.label)
+            totals.append((name, "count"))
+        elif call.argument.type.is_integer:
+            columns[name] = rows.column(call.argument.label).cast(call.output.type.arrow)
+            totals.append((name, "sum"))
+        else:
+            return None
+    groups = [group.label for group in node.groups]
+    found = pa.table(columns).group_by(groups, use_threads=False).aggregate(totals)
+    return pa.table(
+        [found.column(name) for name in groups]
+        + [
+            found.column("count_all" if not name else f"{name}_{how}").cast(call.output.type.arrow)
+            for call, (name, how) in zip(node.calls, totals, strict=True)
+        ],
+        [a.label for a in node.outputs],
+    )
+
+
 def _is_exact(attribute: Attribute) -> bool:
     """Whether values of an attribute are equal on the driver if they are on the engine."""
-    return attribute.type.is_integer or attribute.type.name in ("string", "boolean")
+    return attribute.type.is_integer or attribute.type.name in ("string", "boolean", "date")
+
+
+def _values(table: pa.Table, attributes: Sequence[Attribute]) -> list[tuple[Any, ...]]:
+    """The values of some columns, row by row, in a form in which they are compared."""
+    columns = [comparable_array(table.column(a.label), a.type) for a in attributes]
+    return row_tuples(pa.table(columns, [a.label for a in attributes]))
 
 
 def renamed(table: pa.Table, pairs: list[tuple[Attribute, Attribute]]) -> pa.Table | None:

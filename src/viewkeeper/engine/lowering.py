@@ -18,7 +18,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
-from viewkeeper.analysis.relevance import rows_that_may_pass
+from viewkeeper.analysis.relevance import computed, rows_that_may_pass
 from viewkeeper.delta.positive import INSERTED
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import listed, parsed
@@ -27,12 +27,15 @@ from viewkeeper.engine.lowered import (
     Binding,
     Lowered,
     Reader,
+    aggregated,
     all_renamed,
     binding_of,
     common,
+    in_both_states,
     keys_of,
     meet,
     paired,
+    semi_joined,
     spread,
     without_partner,
 )
@@ -74,7 +77,7 @@ class Lowering:
             self._inside = not outermost
         if done.outputs != node.outputs:
             raise InternalError(f"lowering {type(node).__name__} changes its columns")
-        if done.rows is not None and not isinstance(node, (n.Scan, n.Once, n.Project, n.Unbalanced)):
+        if done.rows is not None and not isinstance(node, _ROWS_STAY):
             return replace(done, rows=None)
         return done
 
@@ -118,13 +121,15 @@ class Lowering:
         if not texts:
             texts = ["1 AS _vk_one"]
         frame = below.frame.select(*listed(*texts, *([WEIGHT] if below.weighted else [])))
-        known, wide = (all_renamed(tables, passed) for tables in (below.known, below.wide))
-        rows = below.rows
-        if rows is not None:
-            weight = [(WEIGHT, WEIGHT)] if below.weighted else []
-            names = [*((a.label, old.label) for a, old in passed), *weight]
-            only_names = bool(node.columns) and len(passed) == len(node.columns)
-            rows = pa.table([rows.column(old) for _, old in names], [new for new, _ in names]) if only_names else None
+        known = tuple(found for found in (_projected(table, node) for table in below.known) if found is not None)
+        wide = all_renamed(below.wide, passed)
+        rows = None
+        if below.rows is not None:
+            rows = _projected(below.rows, node)
+            if rows is not None and below.weighted:
+                rows = rows.append_column(WEIGHT, below.rows.column(WEIGHT))
+            if rows is not None and rows.num_columns < len(node.columns) + below.weighted:
+                rows = None  # the engine computes some column
         return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide, rows=rows)
 
     def _computed(self, attribute: Attribute, sql: str) -> str:
@@ -389,6 +394,9 @@ class Lowering:
         frame = frame.select(*listed(*[a.label for a in node.outputs]))
         pairs = [(a, a) for a in node.groups]
         known, wide = (all_renamed(tables, pairs) for tables in (below.known, below.wide))
+        rows = aggregated(below.rows, node) if below.rows is not None else None
+        if rows is not None:
+            known, wide = (rows,), wide or known
         return Lowered(frame, node.outputs, False, known, below.narrow, wide=wide)
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
@@ -467,7 +475,7 @@ class Lowering:
         condition = " AND ".join(f"{mine.label} <=> _vk_k{i}" for i, (mine, _) in enumerate(node.on))
         frame = below.frame.join(F.broadcast(right), parsed(condition), "left_semi")
         known = (*below.known, given.table) if given is not None else below.known
-        return replace(below, frame=frame, known=known, narrow=True)
+        return replace(below, frame=frame, known=known, narrow=True, rows=semi_joined(below, keys, node.on))
 
     def _both(self, node: n.Both, binding: Binding | None) -> Lowered:
         before, change = self.lower(node.left), self.lower(node.right)
@@ -489,7 +497,8 @@ class Lowering:
         copies = "concat(array_repeat(0, CAST(_vk_so AS INT)), array_repeat(1, CAST(greatest(_vk_sn, 0) AS INT)))"
         shown = [forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
         frame = total.select(*listed(*shown, f"explode({copies}) AS {node.state.label}"))
-        return Lowered(frame, node.outputs, False, common(before, change), True)
+        rows = in_both_states(before, change, node.state, self.engine.tuning.direct_rows) if self.looks else None
+        return Lowered(frame, node.outputs, False, common(before, change), True, rows=rows)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
@@ -507,6 +516,13 @@ class Lowering:
         if not outputs and not weighted:
             return Lowered(self.engine.sql("SELECT 1 AS _vk_one WHERE false"), (), empty=True)
         return Lowered(self.engine.empty(schema, extra), outputs, weighted, (), True, True)
+
+
+def _projected(table: pa.Table, node: n.Project) -> pa.Table | None:
+    """The columns of a projection that the driver can compute from a table; None if there are none."""
+    found = {attribute.label: computed(table, attribute, value) for attribute, value in node.columns}
+    there = {label: array for label, array in found.items() if array is not None}
+    return pa.table(there) if there else None
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
@@ -540,6 +556,9 @@ _PAIRS = 4_096
 """Most pairs of known rows that are compared on the driver, to see whether any passes the conditions of a join."""
 
 _NEVER_NULL = re.compile(r"\b(coalesce|ifnull|nvl)\s*\(", re.IGNORECASE)
+
+_ROWS_STAY = (n.Scan, n.Once, n.Project, n.Unbalanced, n.Restrict, n.Both)
+"""The operators that compute their rows on the driver too, if those below are there."""
 
 _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {
     n.Scan: Lowering._scan,

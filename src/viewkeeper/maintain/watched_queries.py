@@ -128,6 +128,6 @@ def with_rows(engine: Engine, frames: Mapping[str, Frame]) -> list[str]:
     found: set[int] = set()
     for start in range(0, len(names), BRANCHES):
         chosen = names[start : start + BRANCHES]
-        tagged = [frames[name].select(*listed(f"{start + i} AS _vk_tag")) for i, name in enumerate(chosen)]
-        found.update(engine.fetch(engine.union(tagged).distinct())["_vk_tag"].to_pylist())
+        tagged = [frames[name].limit(1).select(*listed(f"{start + i} AS _vk_tag")) for i, name in enumerate(chosen)]
+        found.update(engine.fetch(engine.union(tagged))["_vk_tag"].to_pylist())
     return [name for number, name in enumerate(names) if number in found]
