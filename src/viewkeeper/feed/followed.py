@@ -31,6 +31,7 @@ from viewkeeper.plan.pushed_filters import with_pushed_filters
 from viewkeeper.query.select import TablesAt
 from viewkeeper.query.virtual_views import virtual_frame
 from viewkeeper.recursion.pushed_constants import with_constants
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.query import translate
 from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.table_references import named_columns
@@ -96,9 +97,10 @@ class Followed:
 
     def _translate(self, state: State, epoch: int) -> Definition:
         engine = self.store.engine
+        whole = self.text.whole if isinstance(self.text, SourceText) else self.text
         if engine.kind == "sail":
-            check_on_sail(self.text, self.text, self.store.known_functions())
-        query = translate(self.text, self.text, TablesAt(self.store, state, epoch), EngineTyper(engine))
+            check_on_sail(self.text, whole, self.store.known_functions())
+        query = translate(self.text, whole, TablesAt(self.store, state, epoch), EngineTyper(engine))
         for call in unsteady(query.node):
             raise NotMaintainable(
                 f"{call.function} rounds by the order of the rows, so its value before a change must be stored",
