@@ -163,6 +163,7 @@ class Transaction:
         with self._db._store.engine.running():
             self.commit_info = commit_transaction(gathered)
         self._db._detached.wake()
+        self._db._feeds.wake()
         return self.commit_info
 
     def rollback(self) -> None:

@@ -19,6 +19,7 @@ KINDS: dict[type[ViewkeeperError], tuple[int, str, str]] = {
     errors.AssertionViolated: (409, "assertion-violated", "An assertion would be violated"),
     errors.RuleLoop: (409, "rule-loop", "Rules keep triggering each other"),
     errors.Conflict: (409, "conflict", "Another transaction changed what this one has read"),
+    errors.Gone: (410, "gone", "The epoch is no longer kept"),
     errors.NotFound: (404, "not-found", "Not found"),
     errors.AlreadyExists: (409, "already-exists", "The name is taken"),
     errors.TypeMismatch: (422, "type-mismatch", "A value does not fit"),
@@ -120,6 +121,8 @@ def problem_of(error: ViewkeeperError, *, trusted: bool = True) -> Problem:
     if status >= 500 and not trusted:
         detail, hint = title, "ask who runs the server: its log says more"
     more: dict[str, Any] = {}
+    if isinstance(error, errors.Gone):
+        more["oldest"] = error.oldest
     if error.statement is not None and error.statement[1] > 1:
         more["statement"] = {"number": error.statement[0], "of": error.statement[1]}
     if error.view is not None:
