@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ def _right(parsed: sql.Parsed) -> str:
 
 def refuse_functions(tokens: Sequence[Token], text: str) -> None:
     """Raises for a call of a function that reaches beyond the database."""
-    for token, following in zip(tokens, tokens[1:], strict=False):
+    for token, following in itertools.pairwise(tokens):
         if str(token.text).lower() in REFUSED_FUNCTIONS and following.text == "(":
             raise Problem(
                 "function-refused",
