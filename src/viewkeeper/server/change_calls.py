@@ -153,8 +153,9 @@ def _range(
     if tag in known or known.strip() == "*":
         return Response(status_code=304, headers=headers)
     followed = Followed(service.db.store, relation.name, relation.id)
-    if relation.created <= since:
-        followed.check_kept(state, since)
+    oldest = state.oldest_feed(relation, since)
+    if relation.created <= since < oldest:
+        raise gone(relation.name, since, oldest)
     if condition is not None:
         followed = followed.where(condition)
     change = followed.snapshot(held, last) if relation.created > since else followed.change(held, since, last)

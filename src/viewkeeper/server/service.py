@@ -23,7 +23,7 @@ from viewkeeper.server.server_metrics import ServerMetrics
 from viewkeeper.server.server_settings import ServerSettings
 from viewkeeper.server.statement_runs import StatementRuns
 from viewkeeper.server.streams import Streams
-from viewkeeper.server.token_files import LOOK_SECONDS, KnownTokens
+from viewkeeper.server.token_files import LOOK_FOR_NEW_SECONDS, LOOK_SECONDS, KnownTokens
 from viewkeeper.server.tracing import Tracing
 from viewkeeper.server.workers import Workers
 
@@ -71,6 +71,9 @@ class Service:
         if not self._tokens.needed:
             return OPEN
         found = None if token is None else find_access(token, self._tokens.known)
+        if token is not None and found is None:
+            await asyncio.to_thread(self._tokens.look, LOOK_FOR_NEW_SECONDS)
+            found = find_access(token, self._tokens.known)
         if found is None:
             raise Problem(
                 "unauthorized",
