@@ -572,6 +572,10 @@ class _Session:
             current.check()
         return Result()
 
+    def feeds(self) -> Feeds:
+        """The subscriptions of the database."""
+        return self._db._feeds
+
     def has_function(self, rule: ActiveRule) -> bool:
         """Whether the Python function of a rule was registered with the database object."""
         return self._db._actions.has(rule)

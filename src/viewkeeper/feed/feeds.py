@@ -12,13 +12,14 @@ from typing import Any
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.engine.running import side_by_side
-from viewkeeper.errors import SqlError, StorageError, ViewkeeperError
+from viewkeeper.errors import SqlError, StorageError, ViewkeeperError, place_of
 from viewkeeper.feed.channels import Channel, frame_of
 from viewkeeper.feed.conditions import Condition, Values, read_condition
 from viewkeeper.feed.followed import Followed, named
 from viewkeeper.feed.subscription import DEMAND, MOST_FRAMES, Subscription
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed, commits_after
+from viewkeeper.sql.dialect import SourceText
 from viewkeeper.store.store import Store
 
 LOOK_SECONDS = 0.05
@@ -49,9 +50,10 @@ class Feeds:
         if found is not None:
             return found
         if len(what.split()) < 2:
-            raise no_such_table(what, state.names(), None)
-        text = what.strip().rstrip(";")
-        return Followed(self.store, "the query", text=text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text)
+            raise no_such_table(what, state.names(), place_of(what))
+        return Followed(
+            self.store, "the query", text=what if isinstance(what, SourceText) else what.strip().rstrip(";")
+        )
 
     def subscribe(
         self,
@@ -95,15 +97,14 @@ class Feeds:
                 channel,
                 condition,
                 schema,
-                since=begin if since is None else since,
+                since=next(number for number in (since, begin, state.epoch) if number is not None),
                 snapshot=wants,
+                moves=begin is None,
                 until=until,
                 every=pause,
                 reset=reset,
             )
             channel.add(made)
-            if since is None and begin is None and not wants:
-                made.begin_at(state.epoch)
             self.start()
         return made
 

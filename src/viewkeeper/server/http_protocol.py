@@ -58,7 +58,7 @@ def limited_protocol(limits: ServerLimits) -> type[H11Protocol]:
             self._deadline = None
             if not self.transport.is_closing():
                 text = "the head of the request came too slowly"
-                _refuse(self.transport, Problem("head-too-slow", text, status=408, title="The head came too slowly"))
+                _refuse(self.transport, Problem("head-too-slow", text))
 
     return LimitedProtocol
 

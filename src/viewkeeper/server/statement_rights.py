@@ -41,6 +41,12 @@ def needs_of(text: str) -> Needs:
         except ViewkeeperError as problem:
             problem.statement = (number, len(parts))
             raise
+        if isinstance(parsed, sql.Subscribe):
+            raise Problem(
+                "use-a-stream",
+                "SUBSCRIBE has no end, and an answer needs one",
+                hint="GET /api/v1/views/{name}/changes with Accept: text/event-stream, or WS /api/v1/stream",
+            )
         rights.append(_right(parsed))
         commits = commits or not isinstance(parsed, (*_READING, sql.Verify))
     return Needs(max(rights, key=RIGHTS.index), commits)
