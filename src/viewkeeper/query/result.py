@@ -82,6 +82,19 @@ class Result:
                     raise at_place(problem, self._query) from problem
         return self._table
 
+    def head(self, count: int) -> pa.Table:
+        """The first rows, at most so many; no more of them are fetched."""
+        if self._table is not None or self._frame is None:
+            return self.arrow().slice(0, count)
+        again = self._again
+        first = Result(
+            frame=self._frame.limit(count),
+            engine=self._engine,
+            query=self._query,
+            again=None if again is None else lambda: again().limit(count),
+        )
+        return first.arrow()
+
     def _to_the_end(self, stream: Iterator[pa.Table]) -> pa.Table:
         if self._endless:
             raise SqlError(
