@@ -524,7 +524,8 @@ def test_loops_name_the_rules_and_the_last_rows(db: vk.Database, monkeypatch: py
     db.sql("CREATE RULE again ON bag DO INSERT INTO bag SELECT a + 1 FROM inserted")
     assert told(db, "INSERT INTO bag VALUES (1)", RuleLoop) == (
         "the rule again triggers itself without end: given up after 10 firings\n"
-        "detail: nothing was changed; the last firings saw again: +(8,); again: +(9,); again: +(10,)\n"
+        "detail: nothing was changed; the last firings saw again: inserted (a = 8); again: inserted (a = 9); "
+        "again: inserted (a = 10)\n"
         "hint: give a rule a condition that its own action makes false, or ALTER RULE again DISABLE"
     )
     db.sql("ALTER RULE again DISABLE")
@@ -532,10 +533,20 @@ def test_loops_name_the_rules_and_the_last_rows(db: vk.Database, monkeypatch: py
     db.sql("CREATE RULE pong ON other DO INSERT INTO bag SELECT a + 1 FROM inserted")
     assert told(db, "INSERT INTO bag VALUES (1)", RuleLoop) == (
         "the rules ping and pong trigger each other without end: given up after 10 firings\n"
-        "detail: nothing was changed; the last firings saw ping: +(17,); pong: +(18,); ping: +(19,)\n"
+        "detail: nothing was changed; the last firings saw ping: inserted (a = 17); pong: inserted (a = 18); "
+        "ping: inserted (a = 19)\n"
         "hint: give a rule a condition that its own action makes false, or ALTER RULE ping DISABLE"
     )
     assert db.sql("SELECT * FROM bag").rows() == []
+    db.sql("CREATE TABLE kept (id INT PRIMARY KEY, name STRING, n INT)")
+    db.sql(
+        """CREATE RULE both ON kept WHEN INSERTED OR UPDATED DO BEGIN
+        UPDATE kept SET n = n + 1; INSERT INTO kept SELECT max(id) + 1, NULL, 0 FROM kept; END"""
+    )
+    assert told(db, "INSERT INTO kept VALUES (1, 'one', 0)", RuleLoop).split("\n")[1].endswith(
+        "; both: inserted (id = 10, name = NULL, n = 0), updated to (id = 1, name = 'one', n = 9), "
+        "(id = 2, name = NULL, n = 8), (id = 3, name = NULL, n = 7) and more"
+    )
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
