@@ -543,9 +543,13 @@ def test_loops_name_the_rules_and_the_last_rows(db: vk.Database, monkeypatch: py
         """CREATE RULE both ON kept WHEN INSERTED OR UPDATED DO BEGIN
         UPDATE kept SET n = n + 1; INSERT INTO kept SELECT max(id) + 1, NULL, 0 FROM kept; END"""
     )
-    assert told(db, "INSERT INTO kept VALUES (1, 'one', 0)", RuleLoop).split("\n")[1].endswith(
-        "; both: inserted (id = 10, name = NULL, n = 0), updated to (id = 1, name = 'one', n = 9), "
-        "(id = 2, name = NULL, n = 8), (id = 3, name = NULL, n = 7) and more"
+    assert (
+        told(db, "INSERT INTO kept VALUES (1, 'one', 0)", RuleLoop)
+        .split("\n")[1]
+        .endswith(
+            "; both: inserted (id = 10, name = NULL, n = 0), updated to (id = 1, name = 'one', n = 9), "
+            "(id = 2, name = NULL, n = 8), (id = 3, name = NULL, n = 7) and more"
+        )
     )
 
 

@@ -122,6 +122,7 @@ def _action(rule: ActiveRule) -> Iterator[str]:
         yield f"action: POST to {action.text}, signed, within {action.timeout:g} seconds"
     elif action.kind == PYTHON:
         yield f"action: calls the Python function {action.text}, {each}"
+        yield "  which tables it changes is not known: warnings of cycles and of order do not take it into account"
     else:
         yield f"action, {each}:"
         yield from (f"  {line}" for line in action.text.splitlines())
