@@ -78,7 +78,8 @@ CASES: list[tuple[str, Sequence[str], str, str]] = [
         "a condition over an aggregate",
         ["INSERT INTO orders VALUES (3, 'EU'), (4, 'EU')", "INSERT INTO lines VALUES (3, 'c', 5), (4, 'd', 5)"],
         "few",
-        "by (violated = True); led to by orders: inserted (id = 3, region = 'EU'), (id = 4, region = 'EU')",
+        "because (SELECT count(*) FROM orders) < 4 is false: count(*) is 4; led to by orders: "
+        "inserted (id = 3, region = 'EU'), (id = 4, region = 'EU')",
     ),
     (
         "more rows than are shown",

@@ -30,6 +30,7 @@ from viewkeeper.sql.declared import DeclaredTyper
 from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.query import translate
 from viewkeeper.sql.rule_effects import effects_of, names_read
+from viewkeeper.sql.rule_statements import VIOLATED
 from viewkeeper.sql.tokens import Statement, split
 
 
@@ -133,7 +134,7 @@ class _Script:
         if parsed.query is not None:
             node = self._translated(parsed.query, parsed.query.whole)
         else:
-            node = self._translated(f"SELECT true AS violated WHERE NOT ({parsed.condition})")
+            node = self._translated(f"{VIOLATED}{parsed.condition})")
         lines: list[str] = []
         for key, kinds in relevant_kinds(node, Kinds.ADDITIONS).items():
             relation = self.known.stored[key]
