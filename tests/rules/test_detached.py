@@ -315,6 +315,7 @@ def test_two_handles_run_each_firing_once(connect: Connect) -> None:
     check_ledger(first)
 
 
+@pytest.mark.spark_long
 def test_firings_survive_compaction_vacuum_and_a_snapshot(connect: Connect) -> None:
     db = connect(keep="0 seconds")
     db.sql(TABLES)

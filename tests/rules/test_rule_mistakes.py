@@ -46,6 +46,7 @@ def shop(db: vk.Database) -> vk.Database:
     return db
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(("statement", "told"), MISTAKES)
 def test_mistakes(shop: vk.Database, statement: str, told: str) -> None:
     with pytest.raises(vk.errors.ViewkeeperError) as caught:
