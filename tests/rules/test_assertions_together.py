@@ -90,6 +90,7 @@ def added(before: dict[str, Counter[Any]], after: dict[str, Counter[Any]]) -> di
     return {each: rows for each, rows in found.items() if rows}
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("seed", [1, *long(*range(2, 12))])
 def test_random_transactions(db: vk.Database, engine: str, seed: int) -> None:
     rng = random.Random(seed)

@@ -13,6 +13,8 @@ from tests.rules.model import LIMIT, Rule
 from tests.rules.steps import CHECK, PREVIEW, Step, activating, asserting, creating, insert, update
 from viewkeeper.algebra.tuning import Tuning
 
+pytestmark = pytest.mark.filterwarnings("ignore:the rules? .* (may trigger|have the same priority)")
+
 EXAMPLES = 6
 MANY = {"sail": 200, "spark": 15}
 FILES = Tuning(small_rows=1)
