@@ -76,8 +76,6 @@ class RemoteSubscription:
                 return found
             if found is not None:
                 self._epoch = max(self._epoch, found)
-                if until is not None and self._found.empty():
-                    return None
         return None
 
     def __iter__(self) -> Iterator[Frame]:
