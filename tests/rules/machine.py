@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import viewkeeper as vk
 from tests.rules.actions import Refused, text_of
@@ -113,12 +113,12 @@ class RuleMachine(RuleBasedStateMachine):
     # steps ----------------------------------------------------------------------------------------
 
     @initialize(
-        made=st.lists(rules(), min_size=6, max_size=6),
+        made=st.tuples(*[rules()] * 4, *[rules(("detached",))] * 2),
         values=st.lists(IDS, min_size=2, max_size=2, unique=True),
         violations=st.tuples(*[st.sampled_from(["", "warn", "abort"])] * len(ASSERTIONS)),
     )
-    def begin(self, made: list[Rule], values: list[int], violations: tuple[str, ...]) -> None:
-        """Six rules and their activations, and some assertions."""
+    def begin(self, made: tuple[Rule, ...], values: list[int], violations: tuple[str, ...]) -> None:
+        """Six rules, of which two or more are detached, their activations, and some assertions."""
         named = [replace(rule, name=f"r{index}") for index, rule in enumerate(made, 1)]
         active = [activating(rule.name, value, True) for rule in named if rule.takes_parameter for value in values]
         asserted = [asserting(name, how, "CREATE") for name, how in zip(ASSERTIONS, violations, strict=True) if how]
@@ -134,12 +134,13 @@ class RuleMachine(RuleBasedStateMachine):
         self.log.append("BEGIN")
         tx, model = self.db.transaction(), ModelTransaction(self.model)
         try:
+            done = []
             for step in steps:
-                self.step(tx, model, step)
+                done += [step] if self.step(tx, model, step) else []
                 if meanwhile is None:  # else every rule that fires meanwhile would be a conflict
                     self.same(bag(tx.sql("SELECT * FROM audit").rows()), model.now.rows["audit"], "audit")
             if meanwhile is not None and commits:
-                self.after_another(tx, steps, meanwhile)
+                self.after_another(tx, done, meanwhile)
                 return
             self.log.append("COMMIT" if commits else "ROLLBACK")
             if commits:
@@ -148,7 +149,10 @@ class RuleMachine(RuleBasedStateMachine):
             tx.rollback()
 
     def after_another(self, tx: Any, steps: list[Step], meanwhile: Step) -> None:
-        """Commits after another session has: a conflict, or what the transaction does on the newer state."""
+        """Commits after another session has: a conflict, or what the transaction does on the newer state.
+
+        `steps` are those that were not refused; the others have changed nothing, whatever they would do now.
+        """
         if meanwhile.text == DETACHED:
             self.detached()
         else:
@@ -177,6 +181,7 @@ class RuleMachine(RuleBasedStateMachine):
         else:
             self.must_fail(lambda: self.db.sql(step.text), refused)
 
+    @precondition(lambda self: bool(self.model.waiting))
     @rule(sessions=st.integers(1, 2))
     def detached(self, sessions: int = 1) -> None:
         """Other sessions run firings of detached rules; those that they add to may be left."""
@@ -247,11 +252,12 @@ class RuleMachine(RuleBasedStateMachine):
         self.db.close()
         self.db = self.connect()
 
-    def step(self, tx: Any, model: ModelTransaction, step: Step) -> None:
+    def step(self, tx: Any, model: ModelTransaction, step: Step) -> bool:
+        """A step of a transaction; whether it was not refused."""
         if step.text == PREVIEW:
             self.log.append(PREVIEW)
             self.preview(tx, model)
-            return
+            return True
         modelled = model.check if step.text == CHECK else lambda: model.statement(step.modelled)
         self.log.append(step.text)
         refused = self.refusal(modelled)
@@ -259,6 +265,7 @@ class RuleMachine(RuleBasedStateMachine):
             tx.sql(step.text)
         else:
             self.must_fail(lambda: tx.sql(step.text), refused)
+        return refused is None
 
     def finish(self, commit: Any, model: ModelTransaction) -> None:
         """The commit, and what it tells of changes, firings and warnings."""
