@@ -112,7 +112,7 @@ def test_random_transactions(db: vk.Database, engine: str, seed: int) -> None:
                 assert warning.endswith(f"by {rows_text(columns[called], expected[called])}")
         told += len(warnings)
         before = after
-    assert told > (15 if engine == "sail" else 0)
+    assert told > 10 or engine == "spark"  # where a few steps may violate nothing
 
 
 def _few(rng: random.Random, tx: vk.Transaction) -> str:
