@@ -31,7 +31,7 @@ async def healthz() -> Response:
     return json_answer({"status": "ok", "failing": []})
 
 
-@router.get("/readyz", **answering(Health))
+@router.get("/readyz", responses={503: {"model": Health, "description": "What is failing."}}, response_model=Health)
 async def readyz(service: Shared) -> Response:
     """Whether the engine and the log are reachable; 503 and what is failing if not."""
     failing = await service.faults()
