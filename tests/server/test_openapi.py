@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 BEARER = {"Authorization": f"Bearer {ADMIN}"}
 BOUNDED = settings(
-    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -71,7 +71,7 @@ _TEXTS = st.one_of(
 
 
 @given(text=_TEXTS, preview=st.booleans())
-@settings(BOUNDED, max_examples=150)
+@settings(BOUNDED, max_examples=400)
 def test_no_sql_fails(fuzzed: Served, text: str, preview: bool) -> None:
     with fuzzed.client(ADMIN) as client:
         answer = client.post("/api/v1/sql", json={"sql": text, "preview": preview})
@@ -79,7 +79,7 @@ def test_no_sql_fails(fuzzed: Served, text: str, preview: bool) -> None:
 
 
 @given(text=_TEXTS)
-@settings(BOUNDED, max_examples=100)
+@settings(BOUNDED, max_examples=200)
 def test_no_condition_fails(fuzzed: Served, text: str) -> None:
     with fuzzed.client(ADMIN) as client:
         rows = client.get("/api/v1/views/secrets/rows", params={"where": text})

@@ -19,7 +19,7 @@ from viewkeeper.server.access_tokens import Access
 from viewkeeper.server.calling import EVENT_STREAM, Caller, Epoch, Name, Shared, Where, answering, wants_arrow
 from viewkeeper.server.frame_encoding import error_event, progress_event
 from viewkeeper.server.gate import Request as Passed
-from viewkeeper.server.problems import Problem, gone, problem_of
+from viewkeeper.server.http_problems import Problem, gone, problem_of
 from viewkeeper.server.relation_documents import find_relation
 from viewkeeper.server.row_conditions import condition_for
 from viewkeeper.server.row_encoding import ARROW_STREAM, arrow_stream, json_bytes, updates_of

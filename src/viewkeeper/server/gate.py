@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.server.access_tokens import Access
-from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.server_settings import is_loopback
 from viewkeeper.server.service import Service
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
 from viewkeeper.server.calling import Caller, Shared, answering, json_answer, problems
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_encoding import json_bytes
 from viewkeeper.server.server_metrics import CONTENT_TYPE
 from viewkeeper.server.shapes import Health

@@ -15,7 +15,7 @@ from viewkeeper.errors import ViewkeeperError
 from viewkeeper.server.access_tokens import ADMIN, Access, find_access, hash_of
 from viewkeeper.server.commit_documents import RecentCommits
 from viewkeeper.server.followed_commits import FollowedCommits
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.rate_limits import ClientLimits
 from viewkeeper.server.request_log import RequestLog
 from viewkeeper.server.row_counts import RowCounts
