@@ -72,6 +72,7 @@ class Service:
             return OPEN
         found = None if token is None else find_access(token, self._tokens.known)
         if token is not None and found is None:
+            await asyncio.sleep(max(0.0, LOOK_FOR_NEW_SECONDS - self._tokens.age))
             await asyncio.to_thread(self._tokens.look, LOOK_FOR_NEW_SECONDS)
             found = find_access(token, self._tokens.known)
         if found is None:
