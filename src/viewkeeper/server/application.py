@@ -16,7 +16,7 @@ from viewkeeper.api.database import Database
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.server import change_calls, health_calls, history_calls, relation_calls, sql_calls, stream_calls
 from viewkeeper.server.gate import Gate
-from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.server_settings import ServerSettings
 from viewkeeper.server.service import Service
 
