@@ -62,14 +62,12 @@ def subscribe(
 
 
 def _print(subscription: Subscription | RemoteSubscription, most: int | None, *, as_json: bool) -> None:
-    count = 0
-    for frame in subscription:
+    for count, frame in enumerate(subscription, start=1):
         if as_json:
             sys.stdout.write(_json(frame) + "\n")
         else:
             _table(frame)
         sys.stdout.flush()
-        count += 1
         if count == most:
             return
 
