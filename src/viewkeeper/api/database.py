@@ -211,6 +211,11 @@ class Database:
         return self._storage.root
 
     @property
+    def store(self) -> Store:
+        """The open store, for what is built on databases: servers and pipelines."""
+        return self._store
+
+    @property
     def epoch(self) -> int:
         """The newest epoch."""
         return self._store.refresh().epoch

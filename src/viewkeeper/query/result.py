@@ -90,6 +90,19 @@ class Result:
             )
         return pa.concat_tables(stream)
 
+    def head(self, count: int) -> pa.Table:
+        """The first rows, at most so many; no more of them are fetched."""
+        if self._table is not None or self._frame is None:
+            return self.arrow().slice(0, count)
+        again = self._again
+        first = Result(
+            frame=self._frame.limit(count),
+            engine=self._engine,
+            query=self._query,
+            again=None if again is None else lambda: again().limit(count),
+        )
+        return first.arrow()
+
     def _from_frame(self, action: Callable[[Frame], Any]) -> Any:
         assert self._engine is not None
         try:
