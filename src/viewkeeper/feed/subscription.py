@@ -139,6 +139,15 @@ class Subscription:
         """A frame that is there now; None if there is none."""
         return self.next(0.0)
 
+    def take(self) -> Frame | None:
+        """A frame that is waiting; None if there is none. Never derives one, so it returns at once."""
+        with self._feeds.changed:
+            if not self._waiting:
+                return None
+            frame = self._waiting.popleft()
+            self._handed = frame.epoch
+            return frame
+
     @property
     def is_behind(self) -> bool:
         """Whether the next frame has to be derived when it is asked for, which takes a while."""
