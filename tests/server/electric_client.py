@@ -23,7 +23,7 @@ from filelock import FileLock
 
 import viewkeeper as vk
 from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
-from viewkeeper.server.shapes import Access, Shapes, everything
+from viewkeeper.server.shape_calls import Access, Shapes, everything, router
 
 PACKAGE = Path(__file__).parent / "electric"
 PATIENCE = 60.0
@@ -129,7 +129,8 @@ def free_port() -> int:
 def shape_app(shapes: Shapes) -> FastAPI:
     """An app with nothing but shapes."""
     app = FastAPI()
-    app.include_router(shapes.router)
+    app.state.shapes = shapes
+    app.include_router(router)
 
     def refuse(_: Request, problem: Exception) -> Response:
         found = problem if isinstance(problem, Problem) else problem_of(problem)  # type: ignore[arg-type]

@@ -379,8 +379,8 @@ def test_requests_that_cannot_be_answered(lake) -> None:
 
 
 def test_headers_and_closed_ranges(lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewkeeper.server.shapes.CLOSED_EPOCHS", 4)
-    monkeypatch.setattr("viewkeeper.server.shapes.LIVE_SECONDS", 0.3)
+    monkeypatch.setattr("viewkeeper.server.shape_calls.CLOSED_EPOCHS", 4)
+    monkeypatch.setattr("viewkeeper.server.shape_calls.LIVE_SECONDS", 0.3)
     with served(lake) as url:
 
         def get(**query: str) -> httpx.Response:

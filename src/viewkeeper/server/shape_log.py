@@ -7,10 +7,12 @@ offset are no longer kept, the client gets another handle and begins again.
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+import threading
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,9 @@ from viewkeeper.server.shape_messages import Form
 from viewkeeper.server.shape_requests import ShapeRequest, Subset
 from viewkeeper.store.store import Store
 
+MOST_PARTS = 1_000
+"""Conditions that are remembered."""
+
 
 @dataclass(frozen=True)
 class Readable:
@@ -46,26 +51,25 @@ class Readable:
     private: bool = False
 
 
+@dataclass(frozen=True)
+class Part:
+    """Rows of a relation: all, or those for which a condition holds."""
+
+    where: str | None
+    followed: Followed
+
+
 class Shape:
     """A part of a relation as it is defined in one state, which is held."""
 
-    def __init__(self, store: Store, held: Held, relation: Relation, asked: ShapeRequest, readable: Readable) -> None:
-        schema = relation.schema
+    def __init__(self, store: Store, held: Held, relation: Relation, part: Part, asked: ShapeRequest) -> None:
+        chosen = _chosen(relation, asked.columns)
         self.store = store
         self.held = held
         self.relation = relation
-        self.form = Form(
-            relation.name, schema, _chosen(relation, asked.columns), row_key(held.state, relation), asked.full
-        )
-        binding = None if readable.binding is None else read_condition(readable.binding, relation.name, schema)
-        wanted = None
-        if asked.where is not None:
-            wanted = read_postgres_condition(asked.where, asked.params, relation.name, schema)
-        self.where = bound(binding, wanted)
-        self.followed = Followed(store, relation.name, relation.id)
-        if self.where is not None:
-            self.followed = self.followed.where(self.where)
-            self.followed.schema(held.state)
+        self.form = Form(relation.name, relation.schema, chosen, row_key(held.state, relation), asked.full)
+        self.where = part.where
+        self.followed = part.followed
 
     @property
     def epoch(self) -> int:
@@ -149,13 +153,43 @@ class Shape:
         return [found.get(row, 0) for row in row_tuples(plain)]
 
 
-def open_shape(store: Store, asked: ShapeRequest, readable: Readable) -> Shape:
-    """The shape that is asked for, in the newest state; raises NotFound if there is no such relation."""
-    held = store.hold()
-    relation = held.state.find(readable.table)
-    if relation is None or relation.is_hidden:
-        raise no_such_table(readable.table, held.state.names(), None)
-    return Shape(store, held, relation, asked, readable)
+class OpenShapes:
+    """Opens shapes. The conditions that were read last are remembered, since clients ask again and again."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._parts: collections.OrderedDict[Hashable, Part] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, asked: ShapeRequest, readable: Readable) -> Shape:
+        """The shape that is asked for, in the newest state; raises NotFound if there is no such relation."""
+        held = self.store.hold()
+        relation = held.state.find(readable.table)
+        if relation is None or relation.is_hidden:
+            raise no_such_table(readable.table, held.state.names(), None)
+        key = (relation.id, relation.schema, asked.where, tuple(sorted(asked.params.items())), readable.binding)
+        with self._lock:
+            part = self._parts.get(key)
+        if part is None:
+            part = self._read(held, relation, asked, readable)
+            with self._lock:
+                self._parts[key] = part
+                if len(self._parts) > MOST_PARTS:
+                    self._parts.popitem(last=False)
+        return Shape(self.store, held, relation, part, asked)
+
+    def _read(self, held: Held, relation: Relation, asked: ShapeRequest, readable: Readable) -> Part:
+        name, schema = relation.name, relation.schema
+        binding = None if readable.binding is None else read_condition(readable.binding, name, schema)
+        wanted = None
+        if asked.where is not None:
+            wanted = read_postgres_condition(asked.where, asked.params, name, schema)
+        where = bound(binding, wanted)
+        followed = Followed(self.store, name, relation.id)
+        if where is not None:
+            followed = followed.where(where)
+            followed.schema(held.state)
+        return Part(where, followed)
 
 
 def row_key(state: State, relation: Relation) -> tuple[str, ...] | None:

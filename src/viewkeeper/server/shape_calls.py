@@ -11,7 +11,7 @@ import functools
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
@@ -19,7 +19,7 @@ from fastapi.responses import Response, StreamingResponse
 from viewkeeper.api.database import Database
 from viewkeeper.errors import Gone, NotFound
 from viewkeeper.server.row_encoding import json_bytes
-from viewkeeper.server.shape_log import Readable, Shape, open_shape
+from viewkeeper.server.shape_log import OpenShapes, Readable, Shape
 from viewkeeper.server.shape_messages import MUST_REFETCH, joined, up_to_date
 from viewkeeper.server.shape_requests import ShapeRequest, read_request
 from viewkeeper.server.shape_waiting import Bodies, Threads, Watch, in_thread
@@ -52,20 +52,16 @@ async def everything(_: Request, table: str) -> Readable:
 
 
 class Shapes:
-    """The calls of /v1/shape over one database. `stop` answers all who wait, when the server stops."""
+    """Answers requests for shapes of one database. `stop` answers all who wait, when the server stops."""
 
     def __init__(self, db: Database, access: Access = everything, run: Threads = in_thread) -> None:
-        self.router = APIRouter()
         self._db = db
         self._access = access
         self._run = run
+        self._shapes = OpenShapes(db.store)
         self._bodies = Bodies(run)
         self._watches: set[Watch] = set()
         self._stopping = False
-        about = "The shape protocol of ElectricSQL: rows and changes of a table or view"
-        self.router.add_api_route("/v1/shape", self.get, methods=["GET"], summary=about, response_model=None)
-        part = "A part of a shape at the epoch of its offset"
-        self.router.add_api_route("/v1/shape", self.post, methods=["POST"], summary=part, response_model=None)
 
     def stop(self) -> None:
         """Lets all who wait for changes go."""
@@ -73,35 +69,8 @@ class Shapes:
         for watch in list(self._watches):
             watch.end()
 
-    # calls ---------------------------------------------------------------------------------------
-
-    async def get(
-        self,
-        request: Request,
-        table: Annotated[str | None, Query(description="The table or view")] = None,
-        offset: Annotated[str | None, Query(description="-1, now, or the electric-offset of an answer")] = None,
-        handle: Annotated[str | None, Query(description="The electric-handle of an answer")] = None,
-        live: Annotated[str | None, Query(description="true: wait for changes")] = None,
-        cursor: Annotated[str | None, Query(description="The electric-cursor of an answer")] = None,
-        where: Annotated[str | None, Query(description="A condition, with $1 for the value params[1]")] = None,
-        columns: Annotated[str | None, Query(description="The columns that are wanted")] = None,
-        replica: Annotated[str | None, Query(description="default, or full: updates have all values")] = None,
-        log: Annotated[str | None, Query(description="full, or changes_only: no rows at the start")] = None,
-    ) -> Response:
-        """Rows, changes, or a part of the rows."""
-        return await self._answer(request, read_request(request.query_params))
-
-    async def post(
-        self,
-        request: Request,
-        table: Annotated[str | None, Query(description="The table or view")] = None,
-        offset: Annotated[str | None, Query(description="-1, now, or the electric-offset of an answer")] = None,
-        handle: Annotated[str | None, Query(description="The electric-handle of an answer")] = None,
-    ) -> Response:
-        """A part of the rows; the body says which."""
-        return await self._answer(request, read_request(request.query_params, await request.body()))
-
-    async def _answer(self, request: Request, asked: ShapeRequest) -> Response:
+    async def answer(self, request: Request, asked: ShapeRequest) -> Response:
+        """The answer to a request."""
         readable = await self._access(request, asked.table)
         try:
             shape = await self._open(asked, readable)
@@ -123,7 +92,7 @@ class Shapes:
         return await self._continue(request, asked, shape, readable)
 
     async def _open(self, asked: ShapeRequest, readable: Readable) -> Shape:
-        return await self._run(lambda: open_shape(self._db.store, asked, readable))
+        return await self._run(lambda: self._shapes.open(asked, readable))
 
     # answers -------------------------------------------------------------------------------------
 
@@ -315,3 +284,47 @@ def _unless_known(request: Request, headers: dict[str, str], body: bytes, tag: s
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
+
+
+# calls --------------------------------------------------------------------------------------------
+
+router = APIRouter()
+
+Text: TypeAlias = str | None
+
+
+def _about(text: str) -> Any:
+    return Query(description=text, max_length=10_000)
+
+
+def _shapes(request: Request) -> Shapes:
+    found: Shapes = request.app.state.shapes
+    return found
+
+
+@router.get("/v1/shape", summary="Rows and changes of a table or view, by the shape protocol of ElectricSQL")
+async def get_shape(
+    request: Request,
+    table: Annotated[Text, _about("The table or view.")] = None,
+    offset: Annotated[Text, _about("-1, now, or the electric-offset of an answer.")] = None,
+    handle: Annotated[Text, _about("The electric-handle of an answer.")] = None,
+    live: Annotated[Text, _about("true: wait for changes.")] = None,
+    cursor: Annotated[Text, _about("The electric-cursor of an answer.")] = None,
+    where: Annotated[Text, _about("A condition as for Postgres, with $1 for the value params[1].")] = None,
+    columns: Annotated[Text, _about("The columns that are wanted.")] = None,
+    replica: Annotated[Text, _about("default, or full: updates and deletes have all values.")] = None,
+    log: Annotated[Text, _about("full, or changes_only: no rows at the start.")] = None,
+) -> Response:
+    """Rows, changes, or a part of the rows; docs/electric.md describes the parameters."""
+    return await _shapes(request).answer(request, read_request(request.query_params))
+
+
+@router.post("/v1/shape", summary="A part of the rows at the epoch of an offset, by the same protocol")
+async def post_shape(
+    request: Request,
+    table: Annotated[Text, _about("The table or view.")] = None,
+    offset: Annotated[Text, _about("-1, now, or the electric-offset of an answer.")] = None,
+    handle: Annotated[Text, _about("The electric-handle of an answer.")] = None,
+) -> Response:
+    """A part of the rows; the body, a JSON object, says which."""
+    return await _shapes(request).answer(request, read_request(request.query_params, await request.body()))
