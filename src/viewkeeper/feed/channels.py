@@ -73,6 +73,8 @@ class Channel:
         The subscriptions derive it themselves then, and report what fails.
         """
         try:
+            if not self.followed.exists(held.state, commit.epoch):
+                return None
             if not self.followed.is_reached(held.state, commit):
                 return {}
             change = self.source(values).change(held, commit.epoch - 1, commit.epoch)

@@ -42,12 +42,11 @@ def read_condition(text: str, schema: Schema, name: str) -> Condition:
         raise SqlError(
             f"this is not a condition: {text}", detail=problem.message, hint="use for instance region = 'EU'"
         ) from problem
-    for kind, what in ((exp.Query, "a subquery"), (exp.AggFunc, "an aggregate"), (exp.Window, "a window function")):
-        if tree.find(kind) is not None:
-            raise SqlError(
-                f"a condition on {name} cannot contain {what}",
-                hint=f"subscribe to a query instead: SELECT * FROM {quote(name)} WHERE ...",
-            )
+    if tree.find(exp.Query) is not None:
+        raise SqlError(
+            f"a condition on {name} cannot contain a subquery",
+            hint=f"subscribe to a query instead: SELECT * FROM {quote(name)} WHERE ...",
+        )
     for column in tree.find_all(exp.Column):
         if schema.find(column.name) is None or column.table:
             shown = ", ".join(schema.names)

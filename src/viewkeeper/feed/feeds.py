@@ -97,15 +97,14 @@ class Feeds:
                 channel,
                 condition,
                 schema,
-                since=begin if since is None else since,
+                since=next(number for number in (since, begin, state.epoch) if number is not None),
                 snapshot=wants,
+                moves=begin is None,
                 until=until,
                 every=pause,
                 reset=reset,
             )
             channel.add(made)
-            if since is None and begin is None and not wants:
-                made.begin_at(state.epoch)
             self.start()
         return made
 

@@ -74,11 +74,22 @@ class Followed:
                 raise NotFound(f"{self.name} was dropped{since_when}", hint="subscribe to another table or view")
             return found
         now = self._definition(state, epoch)
-        before = now if since is None else self._definition(state, since)
-        former = () if before is now else ((epoch, before),)
+        before = now if since is None else self._definition(state, since) if self.exists(state, since) else None
+        former = ((epoch, before),) if before is not None and before is not now else ()
         names = zip(now.names, now.as_written.outputs, strict=True)
         schema = make_schema((Column(name, a.type) for name, a in names), ())
-        return VirtualView(self.text, self.name, schema, 0, definition=now, former=former)
+        return VirtualView(self.text, self.name, schema, epoch if before is None else 0, definition=now, former=former)
+
+    def exists(self, state: State, epoch: int) -> bool:
+        """Whether it is there at an epoch; a query is if all that it names is."""
+        if self.key:
+            found = state.relations.get(self.key)
+            return found is not None and found.lives_at(epoch)
+        try:
+            self._definition(state, epoch)
+        except NotFound:
+            return False
+        return True
 
     def schema(self, state: State) -> Schema:
         """Its columns."""
@@ -114,6 +125,8 @@ class Followed:
 
     def is_reached(self, state: State, commit: Committed) -> bool:
         """Whether a commit may change it."""
+        if not self.exists(state, commit.epoch):
+            return False
         if self.is_stored:
             return self.key in commit.changed or commit.defines
         return commit.defines or bool(self.reads(state, commit.epoch) & commit.changed)
@@ -128,7 +141,7 @@ class Followed:
 
     def check_kept(self, state: State, since: int) -> None:
         """Raises Gone if the changes after an epoch are no longer kept."""
-        relation = self.relation(state, state.epoch, since if self.key else None)
+        relation = self.relation(state, state.epoch)
         oldest = state.oldest_feed(relation, since)
         if since < oldest and oldest > 0:
             problem = Gone(

@@ -44,12 +44,14 @@ class Subscription:
         condition: Condition,
         schema: Schema,
         *,
-        since: int | None,
+        since: int,
         snapshot: bool,
+        moves: bool,
         until: int | None,
         every: float | str | None,
         reset: bool,
     ) -> None:
+        """`since`: the epoch of the snapshot, or after which frames begin; `moves`: a later one does as well."""
         self.condition = condition
         self.schema = schema
         self.every = every
@@ -58,9 +60,9 @@ class Subscription:
         self._wants_snapshot = snapshot
         self._until = until
         self._reset = reset
-        self._since = since
-        self._upto = -1 if since is None else since  # all frames up to this epoch are handed out or waiting
-        self._handed = self._upto
+        self._moves = moves
+        self._upto = since  # all frames up to this epoch are handed out or waiting
+        self._handed = since - 1 if snapshot else since
         self._waiting: collections.deque[Frame] = collections.deque()
         self._live = False
         self._due = time.monotonic()
@@ -84,10 +86,6 @@ class Subscription:
     def channel(self) -> Channel:
         """What it shares with others that follow the same."""
         return self._channel
-
-    def begin_at(self, epoch: int) -> None:
-        """Begins after an epoch, without a snapshot."""
-        self._upto = self._handed = epoch
 
     @property
     def closed(self) -> bool:
@@ -210,9 +208,8 @@ class Subscription:
         target = held.state.epoch if self._until is None else min(held.state.epoch, self._until)
         frames: list[Frame] = []
         if self._wants_snapshot:
-            begin = target if self._since is None else self._since
-            frames.append(self._snapshot(held, begin))
-            self._upto = begin
+            frames.append(self._first(held, target))
+            self._upto = frames[0].epoch
         try:
             if target > self._upto:
                 self._channel.followed.check_kept(held.state, self._upto)
@@ -227,6 +224,16 @@ class Subscription:
             self._upto = max(self._upto, target)
             self._live = self.every is None and self._channel.epoch <= self._upto and not self._closed
             self._feeds.start()
+
+    def _first(self, held: Held, target: int) -> Frame:
+        """The snapshot to begin with: of the epoch at which it was made, unless that is no longer kept."""
+        try:
+            self._channel.followed.check_kept(held.state, self._upto)
+        except Gone:
+            if not self._moves:
+                raise
+            return self._snapshot(held, target)
+        return self._snapshot(held, self._upto)
 
     def _snapshot(self, held: Held, epoch: int, *, reset: bool = False) -> Frame:
         values = frozenset((self.condition.values,))
