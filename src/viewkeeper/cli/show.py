@@ -12,7 +12,6 @@ from viewkeeper.cli.show_rule import find_rule, no_such_rule, show_rule
 from viewkeeper.errors import NotFound
 
 if TYPE_CHECKING:
-    from viewkeeper.algebra.schema import Schema
     from viewkeeper.api.database import Database
     from viewkeeper.catalog.relations import Relation
     from viewkeeper.catalog.state import State

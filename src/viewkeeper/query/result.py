@@ -82,14 +82,6 @@ class Result:
                     raise at_place(problem, self._query) from problem
         return self._table
 
-    def _to_the_end(self, stream: Iterator[pa.Table]) -> pa.Table:
-        if self._endless:
-            raise SqlError(
-                "a subscription has no last row",
-                hint="iterate over its stream, or use db.subscribe(...), or add UP TO EPOCH n",
-            )
-        return pa.concat_tables(stream)
-
     def head(self, count: int) -> pa.Table:
         """The first rows, at most so many; no more of them are fetched."""
         if self._table is not None or self._frame is None:
@@ -102,6 +94,14 @@ class Result:
             again=None if again is None else lambda: again().limit(count),
         )
         return first.arrow()
+
+    def _to_the_end(self, stream: Iterator[pa.Table]) -> pa.Table:
+        if self._endless:
+            raise SqlError(
+                "a subscription has no last row",
+                hint="iterate over its stream, or use db.subscribe(...), or add UP TO EPOCH n",
+            )
+        return pa.concat_tables(stream)
 
     def _from_frame(self, action: Callable[[Frame], Any]) -> Any:
         assert self._engine is not None

@@ -46,6 +46,8 @@ CODES: dict[str, tuple[int, str]] = {
     "too-many-rows": (422, "There are too many rows"),
     "transaction-left-open": (400, "A transaction cannot last over requests"),
     "function-refused": (403, "The function cannot be called from here"),
+    "use-a-stream": (400, "Changes come as a stream"),
+    "head-too-slow": (408, "The head of the request came too slowly"),
     "too-many-requests": (429, "Too many requests"),
     "too-many-connections": (429, "Too many connections"),
     "too-many-subscriptions": (429, "Too many subscriptions"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.api.database import Database
-from viewkeeper.catalog.display_names import display_name, serving_rules
+from viewkeeper.catalog.display_names import display_name
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import AssertionView, Auxiliary, Derived, MaterializedView, Relation, Table
 from viewkeeper.catalog.state import State
@@ -24,7 +25,7 @@ def find_relation(state: State, name: str, access: Access, epoch: int | None = N
     access.grant(name)
     found = state.find(name, epoch)
     if found is None or found.is_hidden:
-        raise no_such_table(name, [each for each in state.names() if access.reaches(each)], None, "table or view")
+        raise no_such_table(name, [each for each in state.names() if access.reaches(each)], None)
     return found
 
 
@@ -151,9 +152,10 @@ def graph_document(state: State) -> dict[str, Any]:
     """Nodes with their levels, and edges in the direction of a change."""
     there = state.alive()
     levels = graph_levels(state)
-    of_rules = serving_rules(state.rules.values())
-    names = {each.id: of_rules.get(each.id) or display_name(there, each) for each in there if _is_node(each)}
-    nodes = [{"name": names[each.id], "kind": _kind(each), "level": levels[each.id]} for each in there if _is_node(each)]
+    names = {each.id: display_name(there, each) for each in there if not each.is_hidden or isinstance(each, Auxiliary)}
+    nodes = [
+        {"name": names[each.id], "kind": _kind(each), "level": levels[each.id]} for each in there if each.id in names
+    ]
     edges = [
         {"from": names[below], "to": names[each.id]}
         for each in there
@@ -162,16 +164,19 @@ def graph_document(state: State) -> dict[str, Any]:
         if below in names
     ]
     for rule in state.rules.values():
-        watched = rule.relation if rule.relation in names else None
-        below = [watched] if watched else []
+        below = _watched(state, rule.relation, names)
         above = [levels[key] for key in below]
         nodes.append({"name": rule.name, "kind": "rule", "level": max(above, default=0) + 1})
         edges += [{"from": names[key], "to": rule.name} for key in below]
     return {"epoch": state.epoch, "nodes": nodes, "edges": edges}
 
 
-def _is_node(relation: Relation) -> bool:
-    return not relation.is_hidden or isinstance(relation, Derived)
+def _watched(state: State, key: str, names: Mapping[str, str]) -> list[str]:
+    """What a rule watches: a relation that is shown, or what a query in brackets reads."""
+    relation = state.relations[key]
+    if key in names or not isinstance(relation, Derived):
+        return [key] if key in names else []
+    return [below for below in relation.definition.uses if below in names]
 
 
 def _kind(relation: Relation) -> str:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from viewkeeper.algebra.schema import Schema
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.errors import NotFound, Place, SqlError
+from viewkeeper.server.access_tokens import Grant
+from viewkeeper.server.problems import Problem
 from viewkeeper.server.statement_rights import refuse_functions
 from viewkeeper.sql.aggregate_calls import is_aggregate
 from viewkeeper.sql.dialect import parse_expression_tokens, render
@@ -69,3 +72,15 @@ def bound(binding: str | None, asked: str | None) -> str | None:
     if binding is None or asked is None:
         return binding if asked is None else asked
     return f"({binding}) AND CASE WHEN ({binding}) THEN ({asked}) ELSE FALSE END"
+
+
+def condition_for(relation: Relation, grant: Grant, asked: str | None) -> str | None:
+    """The condition on the rows of a relation: what a client asks for, of what its token is bound to."""
+    wanted = None if asked is None else read_condition(asked, relation.name, relation.schema)
+    if grant.where is None:
+        return wanted
+    try:
+        binding = read_condition(grant.where, relation.name, relation.schema)
+    except (SqlError, NotFound, Problem):  # the relation was redefined since the token was made
+        raise Problem("not-granted", f"the rows of {relation.name} that the token is bound to cannot be told") from None
+    return bound(binding, wanted)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from viewkeeper.algebra.json_values import to_json, to_text
 from viewkeeper.algebra.rows import schema_of_arrow
 from viewkeeper.algebra.schema import WEIGHT, Schema
+from viewkeeper.errors import ViewkeeperError
 from viewkeeper.query.result import Result
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
@@ -48,7 +49,7 @@ def json_rows(table: pa.Table) -> list[list[Any]]:
 
 def _is_plain(kind: pa.DataType) -> bool:
     """Whether every value of a type is its own JSON."""
-    return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind))
 
 
 def updates_of(rows: pa.Table) -> list[dict[str, Any]]:
@@ -61,7 +62,15 @@ def updates_of(rows: pa.Table) -> list[dict[str, Any]]:
 
 def column_documents(columns: pa.Schema) -> list[dict[str, Any]]:
     """Names and types of the columns of a result."""
-    return [{"name": name, "type": str(kind)} for name, kind in schema_of_arrow(columns)]
+    return [{"name": field.name, "type": _type_name(field)} for field in columns]
+
+
+def _type_name(field: pa.Field) -> str:
+    """The type of a column; that of an engine's value that no column of a table can have, in Arrow's words."""
+    try:
+        return str(schema_of_arrow(pa.schema([field]))[0][1])
+    except ViewkeeperError:
+        return "VOID" if pa.types.is_null(field.type) else str(field.type)
 
 
 def schema_documents(schema: Schema) -> list[dict[str, Any]]:

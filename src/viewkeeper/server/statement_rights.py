@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,12 @@ def needs_of(text: str) -> Needs:
         except ViewkeeperError as problem:
             problem.statement = (number, len(parts))
             raise
+        if isinstance(parsed, sql.Subscribe):
+            raise Problem(
+                "use-a-stream",
+                "SUBSCRIBE has no end, and an answer needs one",
+                hint="GET /api/v1/views/{name}/changes with Accept: text/event-stream, or WS /api/v1/stream",
+            )
         rights.append(_right(parsed))
         commits = commits or not isinstance(parsed, (*_READING, sql.Verify))
     return Needs(max(rights, key=RIGHTS.index), commits)
@@ -55,7 +62,7 @@ def _right(parsed: sql.Parsed) -> str:
 
 def refuse_functions(tokens: Sequence[Token], text: str) -> None:
     """Raises for a call of a function that reaches beyond the database."""
-    for token, following in zip(tokens, tokens[1:], strict=False):
+    for token, following in itertools.pairwise(tokens):
         if str(token.text).lower() in REFUSED_FUNCTIONS and following.text == "(":
             raise Problem(
                 "function-refused",

@@ -57,6 +57,9 @@ def _path(name: str) -> str:
 LOOK_SECONDS = 1.0
 """How long a server trusts what it has read of the tokens."""
 
+LOOK_FOR_NEW_SECONDS = 0.1
+"""The same for a token that it does not know: it may have been made just now."""
+
 
 class KnownTokens:
     """The tokens that a server accepts: its own, with admin rights, and the stored ones, read again every second."""
@@ -69,9 +72,9 @@ class KnownTokens:
         self._seen_any = False
         self.look()
 
-    def look(self) -> None:
-        """Reads the stored tokens, if that was not done just now. Blocks."""
-        if time.monotonic() - self._read_at < LOOK_SECONDS:
+    def look(self, after: float = LOOK_SECONDS) -> None:
+        """Reads the stored tokens, unless that was done less than so many seconds ago. Blocks."""
+        if time.monotonic() - self._read_at < after:
             return
         try:
             self._stored = stored_tokens(self._storage)

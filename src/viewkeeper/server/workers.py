@@ -23,6 +23,7 @@ class Workers:
         self._limits = limits
         self._committing = ThreadPoolExecutor(1, "viewkeeper-committing")
         self._reading = ThreadPoolExecutor(limits.readers, "viewkeeper-reading")
+        self._deriving = ThreadPoolExecutor(limits.readers, "viewkeeper-deriving")
         self._waiting = 0
         self._lock = threading.Lock()
 
@@ -33,6 +34,15 @@ class Workers:
     async def commit(self, work: Callable[[], T]) -> T:
         """The result of work that may commit. It goes on if the caller does not wait for it any longer."""
         return await self._run(self._committing, work)
+
+    async def derive(self, work: Callable[[], T]) -> T:
+        """The result of work for a stream: as many of these wait as there are streams."""
+        context = contextvars.copy_context()
+        try:
+            coming = self._deriving.submit(context.run, self._limited, work)
+        except RuntimeError:
+            raise Problem("stopping", "the server is stopping") from None
+        return await asyncio.wrap_future(coming)
 
     async def _run(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         with self._lock:
@@ -61,5 +71,5 @@ class Workers:
 
     def close(self) -> None:
         """Waits for what is running; what has not begun is left."""
-        for pool in (self._committing, self._reading):
+        for pool in (self._committing, self._reading, self._deriving):
             pool.shutdown(wait=True, cancel_futures=True)
