@@ -24,6 +24,7 @@ from filelock import FileLock
 import viewkeeper as vk
 from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.shape_calls import Access, Shapes, everything, router
+from viewkeeper.server.shape_waiting import OwnEnding
 
 PACKAGE = Path(__file__).parent / "electric"
 PATIENCE = 60.0
@@ -144,7 +145,8 @@ def shape_app(shapes: Shapes) -> FastAPI:
 @contextlib.contextmanager
 def served(db: vk.Database, port: int | None = None, access: Access = everything) -> Iterator[str]:
     """Serves the shapes of a database; gives the address."""
-    shapes = Shapes(db, access)
+    ending = OwnEnding()
+    shapes = Shapes(db, access, ending=ending)
     where = port or free_port()
     config = uvicorn.Config(shape_app(shapes), port=where, log_level="warning", ws="none", lifespan="off")
     server = uvicorn.Server(config)
@@ -156,7 +158,7 @@ def served(db: vk.Database, port: int | None = None, access: Access = everything
     try:
         yield f"http://127.0.0.1:{where}"
     finally:
-        shapes.stop()
+        ending.stop()
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()

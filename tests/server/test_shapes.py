@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,40 @@ def test_a_binding_is_not_widened_by_a_condition(lake, follow) -> None:
             "handle": answers[0].headers["electric-handle"],
         }
         assert httpx.get(f"{url}/v1/shape", params=other, headers={"Authorization": "US"}).status_code == 409
+
+
+def test_tokens_of_the_server(serve, follow) -> None:
+    made = serve(token="an-admin-token", allow_origin=("https://page.example",))
+    bound = made.token("eu", totals="region = 'EU'", orders=None)
+    headers = {"Authorization": f"Bearer {bound}"}
+    whole = follow(made.url, "orders", options={"headers": headers})
+    part = follow(made.url, "totals", options={"headers": headers})
+    whole.wait(rows_of(made.db, "SELECT * FROM orders"))
+    part.wait(rows_of(made.db, "SELECT * FROM totals WHERE region = 'EU'"))
+    made.db.sql("INSERT INTO orders VALUES (4, 'EU', 1), (5, 'US', 1)")
+    whole.wait(rows_of(made.db, "SELECT * FROM orders"))
+    part.wait(rows_of(made.db, "SELECT * FROM totals WHERE region = 'EU'"))
+    assert follow(made.url, "edges", options={"headers": headers}).next()["error"] == 403
+    assert follow(made.url, "orders").next()["error"] == 401
+    asked = {"table": "orders", "offset": "-1"}
+    for origin, allowed in (("https://page.example", "https://page.example"), ("https://other.example", None)):
+        answer = httpx.get(f"{made.url}/v1/shape", params=asked, headers={**headers, "Origin": origin})
+        assert answer.headers.get("access-control-allow-origin") == allowed
+        assert "electric-handle" in answer.headers["access-control-expose-headers"]
+    before = {"offset": answer.headers["electric-offset"], "handle": answer.headers["electric-handle"]}
+    waiting = threading.Thread(
+        target=lambda: answers.append(
+            httpx.get(f"{made.url}/v1/shape", params={**asked, **before, "live": "true"}, headers=headers, timeout=30)
+        )
+    )
+    answers: list[httpx.Response] = []
+    waiting.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    made.stop()
+    waiting.join()
+    assert time.monotonic() - began < 8
+    assert (answers[0].status_code, len(answers[0].json())) == (200, 1)
 
 
 def test_values_of_all_types(tmp_path: Path, follow) -> None:

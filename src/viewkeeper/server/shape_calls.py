@@ -14,15 +14,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from viewkeeper.api.database import Database
 from viewkeeper.errors import Gone, NotFound
+from viewkeeper.server.calling import problems
+from viewkeeper.server.problems import Problem
 from viewkeeper.server.row_encoding import json_bytes
 from viewkeeper.server.shape_log import OpenShapes, Readable, Shape
 from viewkeeper.server.shape_messages import MUST_REFETCH, joined, up_to_date
 from viewkeeper.server.shape_requests import ShapeRequest, read_request
-from viewkeeper.server.shape_waiting import Bodies, Threads, Watch, in_thread
+from viewkeeper.server.shape_waiting import Bodies, Ending, OwnEnding, Threads, Watch, in_thread
 
 LIVE_SECONDS = 20.0
 """How long a live request waits for a change."""
@@ -43,7 +45,7 @@ EXPOSED = "electric-cursor, electric-handle, electric-offset, electric-schema, e
 """The headers that pages of other origins have to see."""
 
 Access: TypeAlias = Callable[[Request, str], Awaitable[Readable]]
-"""What the sender of a request may read of the relation of a name; raises if it may not."""
+"""What the sender of a request may read of the relation of a name; raises if it may not. Asked again after waiting."""
 
 
 async def everything(_: Request, table: str) -> Readable:
@@ -52,22 +54,18 @@ async def everything(_: Request, table: str) -> Readable:
 
 
 class Shapes:
-    """Answers requests for shapes of one database. `stop` answers all who wait, when the server stops."""
+    """Answers requests for shapes of one database."""
 
-    def __init__(self, db: Database, access: Access = everything, run: Threads = in_thread) -> None:
+    def __init__(
+        self, db: Database, access: Access = everything, run: Threads = in_thread, ending: Ending | None = None
+    ) -> None:
+        """`run` does what takes a while in threads; at the `ending` of the server all who wait are answered."""
         self._db = db
         self._access = access
         self._run = run
+        self._ending = ending or OwnEnding()
         self._shapes = OpenShapes(db.store)
         self._bodies = Bodies(run)
-        self._watches: set[Watch] = set()
-        self._stopping = False
-
-    def stop(self) -> None:
-        """Lets all who wait for changes go."""
-        self._stopping = True
-        for watch in list(self._watches):
-            watch.end()
 
     async def answer(self, request: Request, asked: ShapeRequest) -> Response:
         """The answer to a request."""
@@ -87,7 +85,7 @@ class Shapes:
         if asked.events:
             watch = await self._watch(request, shape, asked.since)
             headers = _headers(asked, shape, readable, asked.since, None)
-            stream = self._events(watch, asked, readable, shape)
+            stream = self._events(request, watch, asked, readable)
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
         return await self._continue(request, asked, shape, readable)
 
@@ -115,7 +113,7 @@ class Shapes:
         if not newest:
             headers = _headers(asked, shape, readable, until, FOREVER, newest=False)
             return _unless_known(request, headers, body, f'"{asked.handle}:{since}:{until}"')
-        if asked.live and body == joined([up_to_date(until)]) and not self._stopping:
+        if asked.live and body == joined([up_to_date(until)]) and not self._ending.is_stopping:
             try:
                 return await self._live(request, asked, shape, readable)
             except (Gone, NotFound):
@@ -139,12 +137,12 @@ class Shapes:
             frame = await watch.next(LIVE_SECONDS)
             epoch = max(since, watch.subscription.epoch)
         finally:
-            self._forget(watch)
+            watch.close()
         if frame is None:
             body = joined([up_to_date(epoch)])
         else:
             epoch = frame.epoch
-            now = await self._open(asked, readable)
+            now = await self._open(asked, await self._access(request, asked.table))
             if not now.continues(asked.handle, since):
                 return _begin_again(now.handle(asked.handle))
             rows = frame.change.rows
@@ -163,7 +161,7 @@ class Shapes:
         return _begin_again(shape.handle(asked.handle))
 
     async def _events(
-        self, watch: Watch, asked: ShapeRequest, readable: Readable, shape: Shape
+        self, request: Request, watch: Watch, asked: ShapeRequest, readable: Readable
     ) -> AsyncIterator[bytes]:
         """Changes as events, epoch by epoch. It ends when the client has to begin again: its next request says so."""
         until = time.monotonic() + EVENTS_SECONDS
@@ -172,6 +170,8 @@ class Shapes:
             while True:
                 frame = await watch.next(min(LIVE_SECONDS, until - time.monotonic()))
                 if frame is not None:
+                    if await self._access(request, asked.table) != readable:
+                        return
                     now = await self._open(asked, readable)
                     if not now.continues(asked.handle, since):
                         return
@@ -184,10 +184,10 @@ class Shapes:
                 yield b"data: %s\n\n" % up_to_date(since)
                 if watch.ended or time.monotonic() >= until:
                     return
-        except (Gone, NotFound):
+        except (Gone, NotFound, Problem):
             return
         finally:
-            self._forget(watch)
+            watch.close()
 
     async def _subset(self, asked: ShapeRequest, shape: Shape) -> Response:
         """A part of the rows, of the epoch that the client's copy has: later changes continue it."""
@@ -209,17 +209,13 @@ class Shapes:
         name, where = shape.relation.name, shape.where
         made = await self._run(lambda: self._db.subscribe(name, since, snapshot=False, where=where))
         watch = Watch(made, self._run)
-        self._watches.add(watch)
-        if self._stopping:
+        watch.on_close(self._ending.at_end(watch.end))
+        if self._ending.is_stopping:
             watch.end()
         leaving = asyncio.ensure_future(_left(request))
         leaving.add_done_callback(lambda _: watch.end())
         watch.on_close(leaving.cancel)
         return watch
-
-    def _forget(self, watch: Watch) -> None:
-        self._watches.discard(watch)
-        watch.close()
 
 
 async def _left(request: Request) -> None:
@@ -288,7 +284,7 @@ def _unless_known(request: Request, headers: dict[str, str], body: bytes, tag: s
 
 # calls --------------------------------------------------------------------------------------------
 
-router = APIRouter()
+router = APIRouter(tags=["shapes"])
 
 Text: TypeAlias = str | None
 
@@ -297,12 +293,19 @@ def _about(text: str) -> Any:
     return Query(description=text, max_length=10_000)
 
 
+def _answers(text: str, *statuses: int) -> dict[str, Any]:
+    """What the OpenAPI document says of a call."""
+    listed: dict[int | str, dict[str, Any]] = {200: {"description": text}, 409: {"description": "Begin again."}}
+    listed |= {status: {"description": "As it was."} for status in statuses}
+    return {"responses": {**problems(400, 404), **listed}, "response_class": JSONResponse}
+
+
 def _shapes(request: Request) -> Shapes:
     found: Shapes = request.app.state.shapes
     return found
 
 
-@router.get("/v1/shape", summary="Rows and changes of a table or view, by the shape protocol of ElectricSQL")
+@router.get("/v1/shape", **_answers("Messages, or a part of the rows.", 304))
 async def get_shape(
     request: Request,
     table: Annotated[Text, _about("The table or view.")] = None,
@@ -315,16 +318,16 @@ async def get_shape(
     replica: Annotated[Text, _about("default, or full: updates and deletes have all values.")] = None,
     log: Annotated[Text, _about("full, or changes_only: no rows at the start.")] = None,
 ) -> Response:
-    """Rows, changes, or a part of the rows; docs/electric.md describes the parameters."""
+    """Rows and changes of a table or view, by the shape protocol of ElectricSQL."""
     return await _shapes(request).answer(request, read_request(request.query_params))
 
 
-@router.post("/v1/shape", summary="A part of the rows at the epoch of an offset, by the same protocol")
+@router.post("/v1/shape", **_answers("A part of the rows."))
 async def post_shape(
     request: Request,
     table: Annotated[Text, _about("The table or view.")] = None,
     offset: Annotated[Text, _about("-1, now, or the electric-offset of an answer.")] = None,
     handle: Annotated[Text, _about("The electric-handle of an answer.")] = None,
 ) -> Response:
-    """A part of the rows; the body, a JSON object, says which."""
+    """A part of the rows at the epoch of an offset, by the shape protocol; the body, a JSON object, says which."""
     return await _shapes(request).answer(request, read_request(request.query_params, await request.body()))

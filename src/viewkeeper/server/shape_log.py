@@ -24,11 +24,12 @@ from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.catalog.state import State
-from viewkeeper.errors import Gone, SqlError
+from viewkeeper.errors import Gone, NotFound, SqlError
 from viewkeeper.feed.conditions import literal_text
 from viewkeeper.feed.followed import Followed
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.declared_keys import current_keys
+from viewkeeper.server.problems import Problem
 from viewkeeper.server.row_conditions import bound, read_condition
 from viewkeeper.server.shape_conditions import read_order, read_postgres_condition
 from viewkeeper.server.shape_messages import Form
@@ -166,6 +167,8 @@ class OpenShapes:
         held = self.store.hold()
         relation = held.state.find(readable.table)
         if relation is None or relation.is_hidden:
+            if readable.private:
+                raise NotFound(f"there is no table named '{readable.table}'")  # without the names of others
             raise no_such_table(readable.table, held.state.names(), None)
         key = (relation.id, relation.schema, asked.where, tuple(sorted(asked.params.items())), readable.binding)
         with self._lock:
@@ -180,16 +183,24 @@ class OpenShapes:
 
     def _read(self, held: Held, relation: Relation, asked: ShapeRequest, readable: Readable) -> Part:
         name, schema = relation.name, relation.schema
-        binding = None if readable.binding is None else read_condition(readable.binding, name, schema)
         wanted = None
         if asked.where is not None:
             wanted = read_postgres_condition(asked.where, asked.params, name, schema)
-        where = bound(binding, wanted)
+        where = bound(_binding(relation, readable), wanted)
         followed = Followed(self.store, name, relation.id)
         if where is not None:
             followed = followed.where(where)
             followed.schema(held.state)
         return Part(where, followed)
+
+
+def _binding(relation: Relation, readable: Readable) -> str | None:
+    if readable.binding is None:
+        return None
+    try:
+        return read_condition(readable.binding, relation.name, relation.schema)
+    except (SqlError, NotFound, Problem):  # the relation was redefined since the binding was made
+        raise Problem("not-granted", f"the rows of {relation.name} that the token is bound to cannot be told") from None
 
 
 def row_key(state: State, relation: Relation) -> tuple[str, ...] | None:

@@ -33,6 +33,38 @@ async def in_thread(work: Callable[[], T], /) -> T:
     return await asyncio.to_thread(work)
 
 
+class Ending(Protocol):
+    """The end of a server, which those who wait have to know of."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it has begun."""
+        ...
+
+    def at_end(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Calls a function when it begins; returns what takes that back."""
+        ...
+
+
+class OwnEnding:
+    """The end of a server that has nothing but shapes."""
+
+    def __init__(self) -> None:
+        self.is_stopping = False
+        self._calls: set[Callable[[], None]] = set()
+
+    def at_end(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Calls a function when the server begins to stop; returns what takes that back."""
+        self._calls.add(call)
+        return lambda: self._calls.discard(call)
+
+    def stop(self) -> None:
+        """Lets all who wait go."""
+        self.is_stopping = True
+        for call in list(self._calls):
+            call()
+
+
 class Watch:
     """A subscription that is waited for in the event loop; only what has to be derived needs a thread."""
 
