@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -199,6 +200,58 @@ def test_a_restarted_server_goes_on_with_the_same_handle(tmp_path: Path, lake, f
             changed = resumed.next()
             assert [each[0] for each in changed["operations"]] == ["update", "insert"]
             check_every_state(db, client, "SELECT * FROM totals")
+
+
+def test_random_changes_and_restarts(lake, follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.server.shape_calls.LIVE_SECONDS", 1.0)
+    chance = random.Random(14)
+    port = free_port()
+    queries = {
+        "orders": "SELECT * FROM orders",
+        "totals": "SELECT * FROM totals",
+        "regions": "SELECT region FROM orders",
+        "paths": "SELECT * FROM paths",
+        "part": "SELECT id, amount FROM orders WHERE region = 'EU'",
+        "events": "SELECT region FROM orders",
+    }
+    clients: dict[str, Client] = {}
+    for _ in range(4):
+        with served(lake, port) as url:
+            for name in queries if not clients else ():
+                match name:
+                    case "part":
+                        found = follow(url, "orders", where="region = $1", params=["EU"], columns=["id", "amount"])
+                    case "events":
+                        found = follow(url, "regions", options={"liveSse": True})
+                    case _:
+                        found = follow(url, name)
+                clients[name] = found
+            for _ in range(12):
+                in_one_epoch(lake, *random_statements(chance))
+                time.sleep(chance.choice((0, 0, 0.05, 0.2)))
+        for _ in range(chance.randrange(4)):
+            in_one_epoch(lake, *random_statements(chance))
+    with served(lake, port):
+        for name, client in clients.items():
+            until = lake.epoch
+            while int(client.next()["offset"].partition("_")[0]) < until:
+                pass
+            check_every_state(lake, client, queries[name])
+            assert client.states[-1]["refetches"] == 0
+            assert len(client.states) > 5
+
+
+def random_statements(chance: random.Random) -> Iterator[str]:
+    """Statements that insert, change and delete some of few rows."""
+    for _ in range(chance.randrange(1, 4)):
+        number, region = chance.randrange(12), chance.choice(("EU", "US", "ASIA"))
+        yield f"DELETE FROM orders WHERE id = {number}"
+        if chance.random() < 0.7:
+            yield f"INSERT INTO orders VALUES ({number}, '{region}', {chance.randrange(4)})"
+        a, b = chance.choice("abcd"), chance.choice("abcd")
+        yield f"DELETE FROM edges WHERE a = '{a}' AND b = '{b}'"
+        if chance.random() < 0.5:
+            yield f"INSERT INTO edges VALUES ('{a}', '{b}')"
 
 
 def test_a_redefined_view_is_fetched_again(lake, follow) -> None:
