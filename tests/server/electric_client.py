@@ -22,7 +22,7 @@ from fastapi.responses import Response
 from filelock import FileLock
 
 import viewkeeper as vk
-from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.shape_calls import Access, Shapes, everything, router
 from viewkeeper.server.shape_waiting import OwnEnding
 

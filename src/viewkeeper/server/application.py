@@ -25,7 +25,7 @@ from viewkeeper.server import (
 )
 from viewkeeper.server.gate import Gate
 from viewkeeper.server.gate import Request as Passed
-from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.server_settings import ServerSettings
 from viewkeeper.server.service import Service
 from viewkeeper.server.shape_calls import Shapes

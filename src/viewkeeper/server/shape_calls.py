@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from viewkeeper.api.database import Database
 from viewkeeper.errors import Gone, NotFound
 from viewkeeper.server.calling import problems
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_encoding import json_bytes
 from viewkeeper.server.shape_log import OpenShapes, Readable, Shape
 from viewkeeper.server.shape_messages import MUST_REFETCH, joined, up_to_date

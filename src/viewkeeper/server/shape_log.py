@@ -29,7 +29,7 @@ from viewkeeper.feed.conditions import literal_text
 from viewkeeper.feed.followed import Followed
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.declared_keys import current_keys
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_conditions import bound, read_condition
 from viewkeeper.server.shape_conditions import read_order, read_postgres_condition
 from viewkeeper.server.shape_messages import Form

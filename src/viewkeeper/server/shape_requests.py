@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 
 START, NOW = "-1", "now"
 
