@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
 import time
@@ -13,8 +14,11 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import Request
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import viewkeeper as vk
+from tests.server.conftest import ADMIN
 from tests.server.electric_client import Client, free_port, served, sorted_rows
 from viewkeeper.server.shape_log import Readable
 
@@ -204,6 +208,7 @@ def test_a_restarted_server_goes_on_with_the_same_handle(tmp_path: Path, lake, f
 
 def test_random_changes_and_restarts(lake, follow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewkeeper.server.shape_calls.LIVE_SECONDS", 1.0)
+    monkeypatch.setattr("viewkeeper.server.shape_calls.EVENT_SECONDS", 1.0)
     chance = random.Random(14)
     port = free_port()
     queries = {
@@ -457,6 +462,20 @@ def test_waiting_needs_no_thread_per_client(lake) -> None:
         assert [message["headers"].get("operation") for message in answers[0].json()] == ["update", None]
 
 
+def test_a_client_that_leaves_is_not_waited_for(serve) -> None:
+    made = serve()
+    asked = {"table": "totals", "offset": "-1"}
+    begun = httpx.get(f"{made.url}/v1/shape", params=asked).headers
+    asked |= {"offset": begun["electric-offset"], "handle": begun["electric-handle"], "live": "true"}
+    for more in ({}, {"live_sse": "true"}):
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.get(f"{made.url}/v1/shape", params={**asked, **more}, timeout=1)
+        until = time.monotonic() + 5
+        while made.db._feeds.subscriptions:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
 def test_requests_that_cannot_be_answered(lake) -> None:
     with served(lake) as url:
         for query, status, text in BAD:
@@ -464,6 +483,32 @@ def test_requests_that_cannot_be_answered(lake) -> None:
             assert (answer.status_code, text in answer.text) == (status, True), (query, answer.text)
             assert answer.headers["content-type"] == "application/problem+json"
         assert lake.sql("SELECT count(*) FROM orders").rows() == [(3,)]
+
+
+_TEXT = """id region amount "id" "a b" orders . * , ( ) = <> < + - / % ~ || :: text int 1 0 1e999 'EU' E'\\n' '' $1 $2
+$$ NULL NOT AND OR IN ANY ALL ($1) ARRAY[1] {1} LIKE ILIKE BETWEEN IS DISTINCT FROM SELECT CASE WHEN THEN ELSE END CAST
+AS DATE INTERVAL '1 day' now() random() sum(id) lower(region) explode row_number() OVER () -- /* ; ` ? :p ASC DESC
+NULLS FIRST LIMIT pg_sleep(9) java_method('a','b')"""
+_WORDS = _TEXT.split()
+_TEXTS = st.one_of(st.lists(st.sampled_from(_WORDS), min_size=1, max_size=9).map(" ".join), st.text(max_size=30))
+
+
+@given(text=_TEXTS, value=st.one_of(st.sampled_from(["1", "{1,2}", "{", "[1]", "x", "NaN", "t"]), st.text(max_size=9)))
+@settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+def test_no_condition_of_a_shape_fails(reading, text: str, value: str) -> None:
+    with reading.client(ADMIN) as client:
+        begin = {"table": "orders", "offset": "-1"}
+        asked: list[dict[str, str]] = [
+            {"where": text, "params[1]": value},
+            {"subset__where": text, "subset__params": json.dumps([value])},
+            {"subset__order_by": text, "subset__limit": "2"},
+            {"columns": text},
+            {"table": text},
+        ]
+        for more in asked:
+            answer = client.get("/v1/shape", params={**begin, **more})
+            assert answer.status_code in (200, 400, 403, 404, 422), (more, answer.text)
+        assert "plover" not in answer.text
 
 
 def test_headers_and_closed_ranges(lake, monkeypatch: pytest.MonkeyPatch) -> None:

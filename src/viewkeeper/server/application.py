@@ -63,7 +63,7 @@ async def readable_shape(request: Request, table: str) -> Readable:
     """What the token of a request may read of a relation; it may be dropped while a client waits."""
     service: Service = request.app.state.service
     access = await service.access(Passed(request.scope).token)
-    return Readable(table, access.grant(table).where, private=service.needs_token)
+    return Readable(table, access.grant(table).where, private=access.grants is not None)
 
 
 def bare_app(life: Any = None) -> FastAPI:

@@ -32,6 +32,9 @@ LIVE_SECONDS = 20.0
 EVENTS_SECONDS = 60.0
 """How long a stream of events lasts; the client opens the next one."""
 
+EVENT_SECONDS = 15.0
+"""The longest time without an event."""
+
 CLOSED_EPOCHS = 256
 """From so many epochs behind the newest, answers end at multiples of this number, so that caches can keep them."""
 
@@ -84,7 +87,7 @@ class Shapes:
             return await self._begin(asked, shape, readable)
         if asked.events:
             watch = await self._watch(request, shape, asked.since)
-            headers = _headers(asked, shape, readable, asked.since, None)
+            headers = {**_headers(asked, shape, readable, asked.since, None), "x-accel-buffering": "no"}
             stream = self._events(request, watch, asked, readable)
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
         return await self._continue(request, asked, shape, readable)
@@ -168,7 +171,7 @@ class Shapes:
         since = asked.since or 0
         try:
             while True:
-                frame = await watch.next(min(LIVE_SECONDS, until - time.monotonic()))
+                frame = await watch.next(min(EVENT_SECONDS, until - time.monotonic()))
                 if frame is not None:
                     if await self._access(request, asked.table) != readable:
                         return
@@ -249,10 +252,9 @@ def _headers(
         "electric-offset": f"{epoch}_0",
         "electric-schema": shape.form.header,
         "cache-control": "no-store" if cache is None else f"{who}, {cache}",
+        "vary": "Authorization",
         "access-control-expose-headers": EXPOSED,
     }
-    if readable.private:
-        found["vary"] = "Authorization"
     if newest:
         found["electric-up-to-date"] = ""
     if asked.live:
