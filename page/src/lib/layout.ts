@@ -19,7 +19,15 @@ export interface Layout {
   edges: PlacedEdge[];
 }
 
-export const NODE = { width: 172, height: 46 };
+export interface Size {
+  width: number;
+  height: number;
+  /** The space between two levels: the labels of edges have to fit. */
+  between: number;
+}
+
+export const LARGE: Size = { width: 172, height: 46, between: 96 };
+export const SMALL: Size = { width: 134, height: 42, between: 58 };
 
 /** The graph without the nodes of a kind; what they connected stays connected. */
 export function without(graph: Graph, hidden: (node: GraphNode) => boolean): Graph {
@@ -38,46 +46,53 @@ export function without(graph: Graph, hidden: (node: GraphNode) => boolean): Gra
   return { ...graph, nodes: graph.nodes.filter((node) => !hidden(node)), edges };
 }
 
-/** Places nodes and edges, sources on the left (or at the top). */
-export function place(graph: Graph, direction: "LR" | "TB"): Layout {
+const ROOT = "\0root";
+
+/** Places nodes and edges: tables on the left, what reads them further to the right. */
+export function place(graph: Graph, size: Size): Layout {
   const g = new dagre.graphlib.Graph();
-  const labels = { width: 56, height: 16, labelpos: "c" as const };
-  g.setGraph({
-    rankdir: direction,
-    nodesep: direction === "LR" ? 20 : 16,
-    ranksep: direction === "LR" ? 56 : 44,
-    edgesep: 12,
-    marginx: 12,
-    marginy: 16,
-    ranker: "network-simplex",
-  });
+  g.setGraph({ rankdir: "LR", nodesep: 18, ranksep: size.between, edgesep: 14, marginx: 8, marginy: 10, ranker: "network-simplex" });
   g.setDefaultEdgeLabel(() => ({}));
-  for (const node of graph.nodes) g.setNode(node.name, { ...NODE });
-  for (const { from, to } of graph.edges) if (g.hasNode(from) && g.hasNode(to)) g.setEdge(from, to, { ...labels });
+  const { width, height } = size;
+  for (const node of graph.nodes) g.setNode(node.name, { width, height });
+  for (const { from, to } of graph.edges) if (g.hasNode(from) && g.hasNode(to) && from !== to) g.setEdge(from, to, { width: 1, height: 16, labelpos: "c" });
+  // One invisible node before all tables keeps them in the first column.
+  g.setNode(ROOT, { width: 0, height: 0 });
+  for (const node of graph.nodes) if (node.kind === "table") g.setEdge(ROOT, node.name, { weight: 20 });
   dagre.layout(g);
-  const size = g.graph();
+  const placed = new Map(graph.nodes.map((node) => [node.name, g.node(node.name)]));
+  const left = Math.min(...[...placed.values()].map(({ x = 0 }) => x)) - width / 2 - 8;
+  const right = Math.max(...[...placed.values()].map(({ x = 0 }) => x)) + width / 2 + 8;
+  const top = Math.min(...[...placed.values()].map(({ y = 0 }) => y)) - height / 2 - 8;
+  const bottom = Math.max(...[...placed.values()].map(({ y = 0 }) => y)) + height / 2 + 8;
+  const at = (x = 0, y = 0) => ({ x: x - left, y: y - top });
   return {
-    width: Math.max(size.width ?? 0, NODE.width),
-    height: Math.max(size.height ?? 0, NODE.height),
-    nodes: graph.nodes.map((node) => {
-      const { x = 0, y = 0 } = g.node(node.name);
-      return { ...node, x, y };
-    }),
-    edges: g.edges().map(({ v, w }) => ({ from: v, to: w, points: g.edge(v, w).points ?? [] })),
+    width: right - left,
+    height: bottom - top,
+    nodes: graph.nodes.map((node) => ({ ...node, ...at(placed.get(node.name)!.x, placed.get(node.name)!.y) })),
+    edges: g
+      .edges()
+      .filter(({ v }) => v !== ROOT)
+      .map(({ v, w }) => {
+        const [a, b] = [placed.get(v)!, placed.get(w)!];
+        const forward = (b.x ?? 0) > (a.x ?? 0) ? 1 : -1;
+        // From the side of one box to the side of the other, through the bends that the layout found in between.
+        const bends = (g.edge(v, w).points ?? []).slice(1, -1).map((point: { x: number; y: number }) => at(point.x, point.y));
+        const ends = [at((a.x ?? 0) + (forward * width) / 2, a.y), at((b.x ?? 0) - (forward * width) / 2, b.y)] as const;
+        return { from: v, to: w, points: [ends[0], ...(bends.length ? bends : [{ x: (ends[0].x + ends[1].x) / 2, y: (ends[0].y + ends[1].y) / 2 }]), ends[1]] };
+      }),
   };
 }
 
-/** A smooth path through the points of an edge. */
+/** A smooth path through the points of an edge, level at each of them. */
 export function path(points: { x: number; y: number }[]): string {
   if (points.length < 2) return "";
-  const at = ({ x, y }: { x: number; y: number }) => `${x.toFixed(1)},${y.toFixed(1)}`;
-  let text = `M${at(points[0]!)}`;
-  for (let i = 1; i < points.length - 1; i++) {
-    const [a, b] = [points[i]!, points[i + 1]!];
-    const end = i === points.length - 2 ? b : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
-    text += `Q${at(a)} ${at(end)}`;
+  let text = `M${points[0]!.x.toFixed(1)},${points[0]!.y.toFixed(1)}`;
+  for (let i = 1; i < points.length; i++) {
+    const [a, b] = [points[i - 1]!, points[i]!];
+    const half = ((a.x + b.x) / 2).toFixed(1);
+    text += `C${half},${a.y.toFixed(1)} ${half},${b.y.toFixed(1)} ${b.x.toFixed(1)},${b.y.toFixed(1)}`;
   }
-  if (points.length === 2) text += `L${at(points[1]!)}`;
   return text;
 }
 

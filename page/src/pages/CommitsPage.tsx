@@ -85,7 +85,7 @@ export function CommitsPage() {
                       </span>
                       <span class="commit-what">
                         {changes.length
-                          ? changes.slice(0, 3).map(([name]) => name).join(", ") + (changes.length > 3 ? ` +${changes.length - 3} more` : "")
+                          ? changes[0]![0] + (changes.length > 1 ? ` and ${changes.length - 1} more` : "")
                           : describe(commit.created, commit.dropped)}
                       </span>
                       <span class="commit-side">

@@ -18,21 +18,6 @@ export function GraphPage() {
     <>
       <div class="page-head">
         <h1 tabIndex={-1}>Dependency graph</h1>
-        <div class="legend" aria-label="Kinds" role="group">
-          {Object.entries(kinds)
-            .filter(([kind]) => present.has(kind) && (kind !== "auxiliary" || auxiliary))
-            .map(([kind, { long }]) => (
-              <span key={kind} class={`legend-item kind-${kind.replace(/ /g, "-")}`}>
-                {long}
-              </span>
-            ))}
-          {present.has("auxiliary") ? (
-            <label class="check">
-              <input type="checkbox" checked={auxiliary} onChange={(event) => setAuxiliary(event.currentTarget.checked)} />
-              auxiliary relations
-            </label>
-          ) : null}
-        </div>
       </div>
       {!data ? (
         error ? <Failure error={error} retry={() => void refreshGraph()} title="The graph could not be loaded" /> : <Loading what="the graph" lines={6} />
@@ -41,7 +26,23 @@ export function GraphPage() {
           Tables and views appear here when there are some: <a href={link("sql")}>create one</a>.
         </Empty>
       ) : (
-        <Flow graph={data} commit={commit} turn={turn} auxiliary={auxiliary} />
+        <Flow graph={data} commit={commit} turn={turn} auxiliary={auxiliary}>
+          <div class="legend" aria-label="Kinds" role="group">
+            {Object.entries(kinds)
+              .filter(([kind]) => present.has(kind) && (kind !== "auxiliary" || auxiliary))
+              .map(([kind, { long }]) => (
+                <span key={kind} class={`legend-item kind-${kind.replace(/ /g, "-")}`}>
+                  {long}
+                </span>
+              ))}
+            {present.has("auxiliary") ? (
+              <label class="check">
+                <input type="checkbox" checked={auxiliary} onChange={(event) => setAuxiliary(event.currentTarget.checked)} />
+                auxiliary relations
+              </label>
+            ) : null}
+          </div>
+        </Flow>
       )}
       {commit ? (
         <section class="card run" aria-labelledby="run-title">

@@ -138,8 +138,10 @@ export function RelationPage({ name }: { name: string }) {
                     setWhere(draft.trim());
                   }}
                 >
-                  <label for="where">WHERE</label>
-                  <input id="where" type="text" spellcheck={false} autocomplete="off" value={draft} placeholder={`a condition, such as ${example(columns)}`} onInput={(event) => setDraft(event.currentTarget.value)} />
+                  <label for="where">
+                    WHERE<span class="hidden"> (a condition in SQL)</span>
+                  </label>
+                  <input id="where" type="text" spellcheck={false} autocomplete="off" value={draft} placeholder={example(columns)} onInput={(event) => setDraft(event.currentTarget.value)} />
                   {where || draft.trim() ? (
                     <button type="submit" class="button" disabled={draft.trim() === where}>
                       Apply

@@ -225,14 +225,14 @@ function PreviewOf({ preview, stale, commit }: { preview: Preview; stale: boolea
         )}
       </div>
       {broken.length ? (
-        <div class="notice bad">
+        <div class={broken.every(({ assertion }) => assertions.value.data?.find((each) => each.name === assertion)?.violation === "warn") ? "notice soft" : "notice bad"}>
           <div class="notice-title">{counted(broken.length, "assertion")} would be violated</div>
           {broken.map(({ assertion, rows }) => {
             const known = assertions.value.data?.find((each) => each.name === assertion);
             const columns = known?.columns ?? rows[0]?.map((_, at) => ({ name: `column ${at + 1}`, type: "" })) ?? [];
             return (
               <div key={assertion} class="broken">
-                <Name name={assertion} kind="assertion" /> <span>{known?.violation === "warn" ? "warns" : "the commit would be refused"}</span>
+                <Name name={assertion} kind="assertion" /> <span>{known?.violation === "warn" ? "warns; the commit goes through" : "refuses the commit"}</span>
                 {rows.length ? <Grid columns={columns} entries={fold(rows)} caption={`Rows that would violate ${assertion}`} sortable={false} /> : null}
               </div>
             );
@@ -266,7 +266,7 @@ function PreviewOf({ preview, stale, commit }: { preview: Preview; stale: boolea
           const shown = change.updates.reduce((sum, { diff }) => sum + Math.abs(diff), 0);
           const all = change.inserted + change.deleted;
           return (
-            <details key={name} open={changes.length <= 6}>
+            <details key={name} open={changes.length <= 12}>
               <summary>
                 <span class="name">{name}</span> <Signs counts={change} />
                 <span class="hidden">{words(change)}</span>

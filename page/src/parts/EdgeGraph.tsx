@@ -46,8 +46,8 @@ export function EdgeGraph({ columns, entries, marks, ends, name }: {
       .force("link", forceLink<Spot, { source: string | Spot; target: string | Spot }>(links).id(({ id }) => id).distance(110).strength(0.12))
       .force("charge", forceManyBody().strength(-520))
       .force("collide", forceCollide(34))
-      .force("x", forceX(0).strength(0.045))
-      .force("y", forceY(0).strength(0.085))
+      .force("x", forceX(0).strength(0.09))
+      .force("y", forceY(0).strength(0.16))
       .force("center", forceCenter(0, 0))
       .stop();
     // Mostly known places: a gentle correction instead of a new picture.
@@ -67,10 +67,10 @@ export function EdgeGraph({ columns, entries, marks, ends, name }: {
   const both = new Set(drawn.map(({ from, to }) => JSON.stringify([from, to])));
   return (
     <figure class="edges">
-      <svg viewBox={box} class="edges-svg" role="img" aria-label={`${name}: ${counted(drawn.length, "edge")} between ${counted(all.length, "node")}. The contents tab has the same rows as a table.`}>
+      <svg viewBox={box} class="edges-svg" style={{ maxWidth: `${width * 1.25}px` }} role="img" aria-label={`${name}: ${counted(drawn.length, "edge")} between ${counted(all.length, "node")}. The contents tab has the same rows as a table.`}>
         <defs>
           {["", "+", "−"].map((mark) => (
-            <marker key={mark} id={`head${mark}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6.5" markerHeight="6.5" orient="auto">
+            <marker key={mark} id={`head${mark}`} viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="10" markerHeight="10" orient="auto">
               <path d="M0.5,0.8L7,4L0.5,7.2z" class={`head ${mark === "+" ? "inserted" : mark === "−" ? "deleted" : ""}`} />
             </marker>
           ))}

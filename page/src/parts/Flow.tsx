@@ -1,6 +1,7 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { count, signs, words } from "../lib/format";
-import { middle, NODE, path, place, steps, without, type Layout } from "../lib/layout";
+import { LARGE, middle, path, place, SMALL, steps, without, type Layout } from "../lib/layout";
 import { relations } from "../lib/state";
 import type { Commit, Graph } from "../lib/types";
 import { addressOf, Icon, kindClass, kinds } from "./common";
@@ -40,15 +41,22 @@ function useRun(commit: Commit | null, graph: Graph, turn: number): Run | null {
   return run;
 }
 
-const short = (name: string, most = 21): string => (name.length > most ? name.slice(0, most - 1) + "…" : name);
+const short = (name: string, most: number): string => (name.length > most ? name.slice(0, most - 1) + "…" : name);
 
-export function Flow({ graph, commit, turn, auxiliary }: { graph: Graph; commit: Commit | null; turn: number; auxiliary: boolean }) {
+export function Flow({ graph, commit, turn, auxiliary, children }: {
+  graph: Graph;
+  commit: Commit | null;
+  turn: number;
+  auxiliary: boolean;
+  children: ComponentChildren;
+}) {
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [zoom, setZoom] = useState<number | null>(null);
   const shape = useMemo(() => (auxiliary ? graph : without(graph, ({ kind }) => kind === "auxiliary")), [graph, auxiliary]);
-  const direction = width > 0 && width < 640 ? "TB" : "LR";
-  const layout: Layout = useMemo(() => place(shape, direction), [shape, direction]);
+  const compact = width > 0 && width < 640;
+  const NODE = compact ? SMALL : LARGE;
+  const layout: Layout = useMemo(() => place(shape, NODE), [shape, NODE]);
   const run = useRun(commit, shape, turn);
 
   useLayoutEffect(() => {
@@ -60,7 +68,8 @@ export function Flow({ graph, commit, turn, auxiliary }: { graph: Graph; commit:
     return () => observer.disconnect();
   }, []);
 
-  const fitting = width ? Math.min(1.15, Math.max(direction === "TB" ? 0.62 : 0.5, (width - 2) / layout.width)) : 1;
+  const room = Math.max(360, innerHeight * 0.66) - 14;
+  const fitting = width ? Math.min(1, Math.max(0.62, Math.min((width - 14) / layout.width, room / layout.height))) : 1;
   const scale = zoom ?? fitting;
   const reached = new Set(run?.levels.slice(0, run.passed).flat());
   const front = new Set(run && run.passed < run.levels.length ? run.levels[run.passed - 1] : []);
@@ -70,18 +79,12 @@ export function Flow({ graph, commit, turn, auxiliary }: { graph: Graph; commit:
   const move = (event: KeyboardEvent, name: string) => {
     const at = layout.nodes.find((node) => node.name === name);
     if (!at) return;
-    const [back, ahead] = direction === "LR" ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
     let to: string | undefined;
-    if (event.key === ahead) to = shape.edges.find(({ from }) => from === name)?.to;
-    else if (event.key === back) to = shape.edges.find(({ to: end }) => end === name)?.from;
-    else if (event.key.startsWith("Arrow")) {
-      const along = direction === "LR" ? ("y" as const) : ("x" as const);
-      const across = direction === "LR" ? ("x" as const) : ("y" as const);
-      const forward = event.key === "ArrowDown" || event.key === "ArrowRight";
-      const same = layout.nodes
-        .filter((node) => Math.abs(node[across] - at[across]) < NODE[across === "x" ? "width" : "height"])
-        .sort((a, b) => a[along] - b[along]);
-      to = same[same.findIndex((node) => node.name === name) + (forward ? 1 : -1)]?.name;
+    if (event.key === "ArrowRight") to = shape.edges.find(({ from }) => from === name)?.to;
+    else if (event.key === "ArrowLeft") to = shape.edges.find(({ to: end }) => end === name)?.from;
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      const column = layout.nodes.filter((node) => Math.abs(node.x - at.x) < NODE.width / 2).sort((a, b) => a.y - b.y);
+      to = column[column.findIndex((node) => node.name === name) + (event.key === "ArrowDown" ? 1 : -1)]?.name;
     } else return;
     event.preventDefault();
     if (to) frame.current?.querySelector<SVGAElement>(`[data-node="${CSS.escape(to)}"]`)?.focus();
@@ -89,6 +92,8 @@ export function Flow({ graph, commit, turn, auxiliary }: { graph: Graph; commit:
 
   return (
     <div class="flow">
+      <div class="flow-bar">
+        {children}
       <div class="flow-tools" role="group" aria-label="Zoom">
         <button type="button" class="tool" onClick={() => setZoom(Math.min(2, scale * 1.25))} aria-label="Zoom in">
           <Icon name="plus" />
@@ -99,6 +104,7 @@ export function Flow({ graph, commit, turn, auxiliary }: { graph: Graph; commit:
         <button type="button" class="tool" onClick={() => setZoom(null)} aria-label="Fit the graph">
           <Icon name="fit" />
         </button>
+      </div>
       </div>
       <div class="flow-frame" ref={frame} tabIndex={0} role="region" aria-label="Dependency graph: arrow keys move along it">
         <svg
@@ -150,7 +156,7 @@ export function Flow({ graph, commit, turn, auxiliary }: { graph: Graph; commit:
                   <rect class="node-box" width={NODE.width} height={NODE.height} rx="5" />
                   <rect class="node-side" width="4" height={NODE.height} rx="1.5" />
                   <text class="node-name" x="14" y="19">
-                    {short(node.name)}
+                    {short(node.name, compact ? 15 : 20)}
                   </text>
                   <text class="node-kind" x="14" y="35">
                     {node.kind === "materialized view" ? "materialized" : node.kind}
