@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const out = join(here, "../src/viewkeeper/server/assets");
+const out = join(here, "../src/viewkeeper/server/page");
 const left = new Set(["node_modules", "coverage", ".vite"]);
 
 /** All files that belong to the page, sorted by path: tests/page/test_assets.py lists the same ones. */
@@ -17,7 +17,7 @@ function sources(directory: string): string[] {
     .sort((a, b) => (relative(here, a).split(sep).join("/") < relative(here, b).split(sep).join("/") ? -1 : 1));
 }
 
-/** Writes the hash of the sources beside the assets, so that a test finds assets that do not belong to them. */
+/** Writes the hash of the sources beside what was built from them, so that a test finds what is out of date. */
 function hashOfSources(): Plugin {
   return {
     name: "hash-of-sources",
@@ -65,15 +65,14 @@ export default defineConfig({
   build: {
     outDir: out,
     emptyOutDir: true,
-    assetsDir: "",
     target: "es2022",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rollupOptions: { output: { entryFileNames: "[name]-[hash].js", chunkFileNames: "[name]-[hash].js", assetFileNames: "[name]-[hash][extname]" } },
+    rollupOptions: { output: { entryFileNames: "assets/[name]-[hash].js", chunkFileNames: "assets/[name]-[hash].js", assetFileNames: "assets/[name]-[hash][extname]" } },
   },
   experimental: {
-    // The page is served at /, everything else under /assets/; both relative, so that a proxy may add a prefix.
-    renderBuiltUrl: (name, { hostType }) => (hostType === "html" ? `assets/${name}` : { relative: true }),
+    // Relative, so that a proxy may add a prefix.
+    renderBuiltUrl: () => ({ relative: true }),
   },
   plugins: [licenses(), hashOfSources()],
   server: { proxy: { "/api": { target: "http://127.0.0.1:8799", ws: true } } },

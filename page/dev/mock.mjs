@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { WebSocketServer } from "ws";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const assets = join(here, "../../src/viewkeeper/server/assets");
+const built = join(here, "../../src/viewkeeper/server/page");
 const port = Number(process.env.PORT ?? 8799);
 const token = process.env.TOKEN ?? null;
 const traffic = Number(process.env.TRAFFIC ?? 0);
@@ -228,7 +228,7 @@ const server = createServer((request, response) => {
   const url = new URL(request.url, "http://x");
   const send = (status, body, type = "application/json") => { response.writeHead(status, { "content-type": type }); response.end(typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body)); };
   if (!url.pathname.startsWith("/api/")) {
-    const file = join(assets, url.pathname === "/" ? "index.html" : url.pathname.replace(/^\/assets\//, ""));
+    const file = join(built, url.pathname === "/" ? "index.html" : url.pathname);
     return existsSync(file) ? send(200, readFileSync(file), mime[extname(file)] ?? "text/plain") : send(404, "not found", "text/plain");
   }
   if (token && request.headers.authorization !== `Bearer ${token}`) return send(401, { title: "Unauthorized", status: 401, code: "unauthorized", detail: "a token is needed" }, "application/problem+json");

@@ -159,6 +159,7 @@ function Sidebar() {
     <nav class="side" aria-label="Tables and views">
       <SideList title="Views" of={views.value.data} />
       <SideList title="Tables" of={tables.value.data} />
+      {views.value.data?.length === 0 && tables.value.data?.length === 0 ? <p class="muted side-empty">Tables and views will be listed here.</p> : null}
     </nav>
   );
 }

@@ -106,6 +106,12 @@ describe("marks", () => {
     expect(lines.map(({ row, mark }) => [mark, ...row])).toEqual([["", "AS", 9], ["−", "EU", 1], ["+", "EU", 2], ["", "US", 3]]);
   });
 
+  it("keep the old row of a key before the new one, whatever their values", () => {
+    const marks = marksOf([{ row: ["EU", 1], diff: 1 }, { row: ["EU", 2], diff: -1 }], 4);
+    const lines = shown(fold([["AS", 9], ["EU", 1]]), marks, null, false, [0]);
+    expect(lines.map(({ row, mark }) => [mark, ...row])).toEqual([["", "AS", 9], ["−", "EU", 2], ["+", "EU", 1]]);
+  });
+
   it("split a row of which only some copies are new", () => {
     const lines = shown(fold([["a"], ["a"], ["a"]]), marksOf([{ row: ["a"], diff: 1 }], 2));
     expect(lines.map(({ mark, count }) => [mark, count])).toEqual([["", 2], ["+", 1]]);

@@ -1,5 +1,5 @@
 import { identity } from "./json";
-import { compareRows } from "./order";
+import { compareRows, compareValues } from "./order";
 import type { Row, Update } from "./types";
 
 export interface Entry {
@@ -121,9 +121,10 @@ export function fold(rows: Row[]): Entry[] {
 
 /**
  * The rows to show, sorted, with the last change marked: an inserted row once with its sign, a deleted row still in the
- * place where it was. Of a row that occurs several times, what is left unmarked and what is marked are two lines.
+ * place where it was. Of a row that occurs several times, what is left unmarked and what is marked are two lines. With
+ * the positions of a key, the old and the new row of one key stand together, the old one first.
  */
-export function shown(entries: Entry[], marks: Marks | null, by: number | null = null, descending = false): Shown[] {
+export function shown(entries: Entry[], marks: Marks | null, by: number | null = null, descending = false, key: number[] = []): Shown[] {
   const lines: Shown[] = [];
   const inserted = new Map(marks?.inserted.map((entry) => [entry.key, entry.count]));
   for (const entry of entries) {
@@ -135,5 +136,15 @@ export function shown(entries: Entry[], marks: Marks | null, by: number | null =
   if (entries.length === 0) for (const entry of marks?.inserted ?? []) lines.push({ ...entry, mark: "+" });
   for (const entry of marks?.deleted ?? []) lines.push({ ...entry, mark: "−" });
   const order = { "−": 0, "": 1, "+": 2 };
-  return lines.sort((a, b) => compareRows(a.row, b.row, by, descending) || order[a.mark] - order[b.mark]);
+  const compareKeys = (a: Shown, b: Shown) => {
+    for (const at of key) {
+      const compared = compareValues(a.row[at] ?? null, b.row[at] ?? null);
+      if (compared !== 0) return compared;
+    }
+    return order[a.mark] - order[b.mark];
+  };
+  return lines.sort(
+    (a, b) =>
+      (by === null && key.length ? compareKeys(a, b) : 0) || compareRows(a.row, b.row, by, descending) || order[a.mark] - order[b.mark],
+  );
 }

@@ -163,13 +163,13 @@ export function RelationPage({ name }: { name: string }) {
                 {contents.entries.length === 0 && !contents.marks ? (
                   contents.error ? null : <Empty title={where ? "No row meets this condition" : at === null ? "No rows" : `No rows at epoch ${at}`} />
                 ) : (
-                  <Grid columns={columns} entries={contents.entries} marks={contents.marks} caption={`Rows of ${name}${at === null ? "" : ` at epoch ${at}`}`} />
+                  <Grid columns={columns} entries={contents.entries} marks={contents.marks} caption={`Rows of ${name}${at === null ? "" : ` at epoch ${at}`}`} keyed={detail?.keys[0]} />
                 )}
               </div>
             )}
           </>
         ) : null}
-        {tab === "changes" ? <Changes name={name} contents={contents} /> : null}
+        {tab === "changes" ? <Changes name={name} contents={contents} keyed={detail?.keys[0]} /> : null}
         {tab === "definition" || tab === "analysis" || tab === "plan" ? (
           !detail ? (
             error ? <Failure error={error} retry={() => setTurn(turn + 1)} /> : <Loading what={tab} lines={6} />
@@ -329,7 +329,7 @@ function Definition({ detail }: { detail: Detail }) {
 }
 
 /** The changes of a relation, latest first: those that arrived, and those that the commits tell of. */
-function Changes({ name, contents }: { name: string; contents: Contents }) {
+function Changes({ name, contents, keyed }: { name: string; contents: Contents; keyed: string[] | undefined }) {
   const [most, setMost] = useState(10);
   const arrived = new Map(contents.feed.map((marks) => [marks.epoch, marks]));
   const told = (commits.value.data ?? []).filter((commit) => commit.changes?.[name]).map((commit) => commit.epoch);
@@ -339,7 +339,7 @@ function Changes({ name, contents }: { name: string; contents: Contents }) {
     <>
       <ol class="changes" aria-live="polite" aria-relevant="additions">
         {epochs.slice(0, most).map((epoch) => (
-          <ChangeOf key={epoch} name={name} epoch={epoch} arrived={arrived.get(epoch) ?? null} contents={contents} />
+          <ChangeOf key={epoch} name={name} epoch={epoch} arrived={arrived.get(epoch) ?? null} contents={contents} keyed={keyed} />
         ))}
       </ol>
       {epochs.length > most ? (
@@ -354,7 +354,7 @@ function Changes({ name, contents }: { name: string; contents: Contents }) {
   );
 }
 
-function ChangeOf({ name, epoch, arrived, contents }: { name: string; epoch: number; arrived: Marks | null; contents: Contents }) {
+function ChangeOf({ name, epoch, arrived, contents, keyed }: { name: string; epoch: number; arrived: Marks | null; contents: Contents; keyed: string[] | undefined }) {
   const [marks, setMarks] = useState<Marks | null>(arrived);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
@@ -374,7 +374,7 @@ function ChangeOf({ name, epoch, arrived, contents }: { name: string; epoch: num
         {marks ? <Signs counts={counts(marks)} /> : commit?.changes?.[name] ? <Signs counts={commit.changes[name]!} /> : null}
       </div>
       {marks ? (
-        <Grid columns={columns} entries={[]} marks={marks} caption={`Change of ${name} in epoch ${epoch}`} sortable={false} />
+        <Grid columns={columns} entries={[]} marks={marks} caption={`Change of ${name} in epoch ${epoch}`} keyed={keyed} sortable={false} />
       ) : error ? (
         <p class="muted">{error.code === "gone" ? "The rows of this change are no longer kept." : error.detail}</p>
       ) : (

@@ -55,6 +55,7 @@ async function execute(preview: boolean): Promise<void> {
 export function SqlPage() {
   const [Editor, setEditor] = useState<ComponentType<EditorProps> | null>(null);
   const [failed, setFailed] = useState(false);
+  const [turn, setTurn] = useState(0);
   const result = useRef<HTMLDivElement>(null);
   useEffect(() => {
     import("../parts/Editor").then(
@@ -86,6 +87,7 @@ export function SqlPage() {
         {Editor ? (
           <Editor
             text={draft.value}
+            turn={turn}
             change={change}
             run={() => run(false)}
             preview={() => run(true)}
@@ -112,7 +114,10 @@ export function SqlPage() {
               <select
                 value=""
                 onChange={(event) => {
-                  if (event.currentTarget.value) change(event.currentTarget.value);
+                  if (event.currentTarget.value) {
+                    change(event.currentTarget.value);
+                    setTurn(turn + 1);
+                  }
                   event.currentTarget.value = "";
                 }}
               >
@@ -271,7 +276,7 @@ function PreviewOf({ preview, stale, commit }: { preview: Preview; stale: boolea
                 <span class="name">{name}</span> <Signs counts={change} />
                 <span class="hidden">{words(change)}</span>
               </summary>
-              <Grid columns={columns} entries={[]} marks={marksForPreview(change.updates)} caption={`What would change in ${name}`} sortable={false} />
+              <Grid columns={columns} entries={[]} marks={marksForPreview(change.updates)} caption={`What would change in ${name}`} keyed={relation?.key} sortable={false} />
               {shown < all ? (
                 <p class="muted">
                   The first {count(shown)} of {counted(all, "changed row")}.

@@ -1,5 +1,5 @@
 import { counted, milliseconds } from "../lib/format";
-import type { Commit } from "../lib/types";
+import type { Commit, Report } from "../lib/types";
 import { Empty, Name } from "./common";
 
 /** Where a commit's time went: a bar per view, with its strategy and the reason for it. */
@@ -13,6 +13,22 @@ export function CommitTime({ commit }: { commit: Commit }) {
       <Empty title="No view had to be maintained">
         {whole === null ? "This commit has no report." : `The whole commit took ${milliseconds(whole)}.`}
       </Empty>
+    );
+  if (whole === null && entries.every(([, report]) => report.milliseconds == null))
+    return (
+      <>
+        <p class="line muted">Another process made this commit, or an earlier run of the server: how long it took is not recorded.</p>
+        <ul class="times untimed" aria-label={`How the views were maintained in epoch ${commit.epoch}`}>
+          {entries.map(([name, report]) => (
+            <li key={name}>
+              <span class="times-name">
+                <Name name={name} />
+              </span>
+              <Why of={report} />
+            </li>
+          ))}
+        </ul>
+      </>
     );
   return (
     <ul class="times" aria-label={`Where the time of epoch ${commit.epoch} went`}>
@@ -29,13 +45,19 @@ export function CommitTime({ commit }: { commit: Commit }) {
             <Name name={name} />
           </span>
           <Bar of={report.milliseconds} longest={longest} />
-          <span class="times-why">
-            <span class="strategy">{report.strategy}</span> <span class="muted">{report.reason}</span>
-            {report.rows_changed == null ? null : <span class="muted times-rows">{counted(report.rows_changed, "row")} changed</span>}
-          </span>
+          <Why of={report} />
         </li>
       ))}
     </ul>
+  );
+}
+
+function Why({ of: report }: { of: Report }) {
+  return (
+    <span class="times-why">
+      <span class="strategy">{report.strategy}</span> <span class="muted">{report.reason}</span>
+      {report.rows_changed == null ? null : <span class="muted times-rows">{counted(report.rows_changed, "row")} changed</span>}
+    </span>
   );
 }
 

@@ -51,15 +51,17 @@ const look = EditorView.theme({
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection)" },
   ".cm-placeholder": { color: "var(--muted)" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", border: "1px solid var(--line-strong)", borderRadius: "6px", boxShadow: "var(--shadow)", overflow: "hidden" },
-  ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12.5px", maxHeight: "15em" },
-  ".cm-tooltip-autocomplete > ul > li": { padding: "3px 10px", color: "var(--text)" },
-  ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12.5px", maxHeight: "15em" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 10px", color: "var(--text)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "inherit", opacity: "0.75", fontStyle: "normal", marginLeft: "1em" },
   ".cm-tooltip-lint": { padding: "2px" },
 });
 
 export interface EditorProps {
+  /** The text to begin with, and to take over whenever the turn changes; else what is typed counts. */
   text: string;
+  turn: number;
   change: (text: string) => void;
   run: () => void;
   preview: () => void;
@@ -69,7 +71,7 @@ export interface EditorProps {
   message: string;
 }
 
-export default function Editor({ text, change, run, preview, schema, place, message }: EditorProps) {
+export default function Editor({ text, turn, change, run, preview, schema, place, message }: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const language = useRef(new Compartment());
@@ -118,7 +120,7 @@ export default function Editor({ text, change, run, preview, schema, place, mess
     const editor = view.current;
     if (editor && editor.state.doc.toString() !== text)
       editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text }, selection: { anchor: text.length } });
-  }, [text]);
+  }, [turn]);
 
   const names = JSON.stringify(schema);
   useEffect(() => {

@@ -10,11 +10,13 @@ const STEP = 200;
  * Rows as a table. The last change is marked: inserted rows with + and green, deleted ones with −, red, and struck
  * through; those who cannot see it hear the words.
  */
-export function Grid({ columns, entries, marks, caption, sortable = true, inOrder = false }: {
+export function Grid({ columns, entries, marks, caption, keyed, sortable = true, inOrder = false }: {
   columns: Column[];
   entries: Entry[];
   marks?: Marks | null;
   caption: string;
+  /** The columns of a key: the old and the new row of one key stand together. */
+  keyed?: string[] | undefined;
   sortable?: boolean;
   /** Leaves the rows in their order until a column is chosen. */
   inOrder?: boolean;
@@ -22,7 +24,8 @@ export function Grid({ columns, entries, marks, caption, sortable = true, inOrde
   const [by, setBy] = useState<number | null>(null);
   const [descending, setDescending] = useState(false);
   const [limit, setLimit] = useState(STEP);
-  const lines = inOrder && by === null ? entries.map((entry) => ({ ...entry, mark: "" as const })) : shown(entries, marks ?? null, by, descending);
+  const positions = (keyed ?? []).map((name) => columns.findIndex((column) => column.name === name)).filter((position) => position >= 0);
+  const lines = inOrder && by === null ? entries.map((entry) => ({ ...entry, mark: "" as const })) : shown(entries, marks ?? null, by, descending, positions);
   const sort = (at: number) => {
     if (by !== at) {
       setBy(at);
