@@ -142,6 +142,12 @@ class NotFound(ViewkeeperError):
     """A table, row or epoch that does not exist."""
 
 
+class Gone(NotFound):
+    """An epoch whose changes are no longer kept; `oldest` is the oldest after which they are."""
+
+    oldest: int = 0
+
+
 class AlreadyExists(ViewkeeperError):
     """A name that is taken."""
 

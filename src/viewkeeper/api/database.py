@@ -40,6 +40,8 @@ from viewkeeper.errors import (
     StorageError,
     ViewkeeperError,
 )
+from viewkeeper.feed.feeds import Feeds
+from viewkeeper.feed.subscription import Subscription
 from viewkeeper.log import listing
 from viewkeeper.log.open_log import LOCK, create_database, find_state
 from viewkeeper.log.rule_listing import rule_firings
@@ -141,6 +143,7 @@ class Database:
         self._hooks: list[CommitHook] = []  # what reacts to commits
         self._actions = RuleActions(self)
         self._detached = DetachedRules(store, self._actions, self._begun)
+        self._feeds = Feeds(store)
         if not store.engine.is_local and not store.lease.refused:
             self._probe(store)
         self._detached.wake()
@@ -190,6 +193,7 @@ class Database:
         if open_transaction is not None:
             open_transaction.rollback()
         self._detached.close()
+        self._feeds.close()
         store, self._open = self._open, None
         store.close()
 
@@ -205,6 +209,11 @@ class Database:
     def path(self) -> str:
         """The directory or URL of the database."""
         return self._storage.root
+
+    @property
+    def store(self) -> Store:
+        """The open store, for what is built on databases: servers and pipelines."""
+        return self._store
 
     @property
     def epoch(self) -> int:
@@ -471,6 +480,37 @@ class Database:
         state = store.refresh()
         return rule_firings(store.ledger, state, limit, missing_functions(_Session(self), state))
 
+    def subscribe(
+        self,
+        what: str,
+        since: int | None = None,
+        snapshot: bool = True,
+        every: str | float | None = None,
+        precision: str = "exact",
+        *,
+        where: str | None = None,
+        until: int | None = None,
+        reset: bool = False,
+    ) -> Subscription:
+        """Frames of a table, a view or a query: the net change of each epoch in which it changes, also asynchronously.
+
+        First comes a snapshot, unless `snapshot` is false or `since` names the epoch after which to go on; an epoch no
+        longer kept raises Gone, or with `reset` begins again with a snapshot. `every`: a duration for the net of that
+        time in one frame, or "demand" for what has changed whenever it is asked for. `where`: a condition on its
+        columns; only that part is derived. `until`: the last epoch. `precision`: "nervous" may repeat rows of a view
+        without duplicates that did not change, and is cheaper.
+        """
+        return self._feeds.subscribe(
+            what,
+            where=where,
+            since=since,
+            snapshot=snapshot,
+            until=until,
+            every=every,
+            precision=precision,
+            reset=reset,
+        )
+
     # housekeeping --------------------------------------------------------------------------------------
 
     def compact(self, name: str | None = None) -> list[Compacted]:
@@ -531,6 +571,10 @@ class _Session:
         if current is not None:
             current.check()
         return Result()
+
+    def feeds(self) -> Feeds:
+        """The subscriptions of the database."""
+        return self._db._feeds
 
     def has_function(self, rule: ActiveRule) -> bool:
         """Whether the Python function of a rule was registered with the database object."""

@@ -11,6 +11,7 @@ from viewkeeper.catalog.active_rules import IMMEDIATE, ActiveRule
 from viewkeeper.catalog.declared_functions import Function
 from viewkeeper.catalog.name_errors import refuse_reserved
 from viewkeeper.errors import Place, SqlError, TypeMismatch
+from viewkeeper.feed.feeds import Feeds
 from viewkeeper.maintain.redefining import definition_effects
 from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
@@ -163,6 +164,7 @@ class Transaction:
         with self._db._store.engine.running():
             self.commit_info = commit_transaction(gathered)
         self._db._detached.wake()
+        self._db._feeds.wake()
         return self.commit_info
 
     def rollback(self) -> None:
@@ -225,6 +227,10 @@ class _Session:
     def store(self) -> Store:
         """The open database."""
         return self._transaction._db._store
+
+    def feeds(self) -> Feeds:
+        """The subscriptions of the database."""
+        return self._transaction._db._feeds
 
     def current(self) -> OpenTransaction:
         """The transaction."""

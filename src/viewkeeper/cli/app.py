@@ -25,9 +25,11 @@ from viewkeeper.cli.load import load
 from viewkeeper.cli.ls import ls
 from viewkeeper.cli.output import FORMATS, note, tell_error
 from viewkeeper.cli.rules import rules
+from viewkeeper.cli.serve import serve
 from viewkeeper.cli.session import Options
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
+from viewkeeper.cli.token import token
 from viewkeeper.cli.vacuum import vacuum
 from viewkeeper.cli.verify import verify
 from viewkeeper.cli.version import show_version, version
@@ -132,7 +134,9 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str, timeout: str
     ctx.obj = Options(db or "lake", engine, form, db_given=given, timeout=timeout)
 
 
-for verb in (demo, sql, load, ls, show, explain, analyze, rules, verify, history, compact, vacuum, doctor, version):
+_FIRST = (demo, sql, load, ls, show, explain, analyze, rules, verify, history)
+_LATER = (serve, token, compact, vacuum, doctor, version)
+for verb in (*_FIRST, *_LATER):
     cli.add_command(verb)
 
 

@@ -45,7 +45,7 @@ class Options:
         """The state of the database; None if there is none. Creates nothing."""
         from viewkeeper.log.open_log import find_state
 
-        return find_state(self._storage)
+        return find_state(self.storage)
 
     def log(self) -> tuple[State, Ledger]:
         """The state of the database and its ledger, read without an engine."""
@@ -54,10 +54,11 @@ class Options:
         state = self.find_state()
         if state is None:
             raise self.no_database()
-        return state, Ledger(self._storage)
+        return state, Ledger(self.storage)
 
     @functools.cached_property
-    def _storage(self) -> Storage:
+    def storage(self) -> Storage:
+        """The storage of the database."""
         from viewkeeper.log.storage import open_storage
 
         return open_storage(self.db, {}, "full")

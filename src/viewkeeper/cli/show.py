@@ -12,7 +12,6 @@ from viewkeeper.cli.show_rule import find_rule, no_such_rule, show_rule
 from viewkeeper.errors import NotFound
 
 if TYPE_CHECKING:
-    from viewkeeper.algebra.schema import Schema
     from viewkeeper.api.database import Database
     from viewkeeper.catalog.relations import Relation
     from viewkeeper.catalog.state import State
@@ -72,12 +71,13 @@ def _find(state: State, name: str, epoch: int | None) -> Relation:
 def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any]:
     from viewkeeper.catalog.display_names import auxiliaries
     from viewkeeper.catalog.relations import AssertionView, Derived
+    from viewkeeper.log.definition_text import definition_text
 
     files = relation.files_at(state.epoch if epoch is None else epoch)
     body: dict[str, Any] = {
         "name": relation.name,
         "kind": relation.kind_words,
-        "definition": definition(relation, state.epoch if epoch is None else epoch),
+        "definition": definition_text(relation, state.epoch if epoch is None else epoch),
         "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in relation.schema],
         "keys": [str(key) for key in (*relation.schema.keys, *relation.schema.references)],
         "created_epoch": relation.created,
@@ -100,37 +100,6 @@ def _about(state: State, relation: Relation, epoch: int | None) -> dict[str, Any
         body["as_of"] = epoch
         body["changed_epoch"] = min(body["changed_epoch"], epoch)
     return body
-
-
-def definition(relation: Relation, epoch: int) -> str:
-    """The statement that creates a table, or a view as it was at an epoch."""
-    from viewkeeper.algebra.types import spelled
-    from viewkeeper.catalog.relations import AssertionView, Derived
-    from viewkeeper.log.listing import options_text
-
-    if not isinstance(relation, Derived):
-        return table_definition(relation.name, relation.schema)
-    view = relation.definition_at(epoch)
-    if isinstance(relation, AssertionView):
-        violation = "" if view.violation == "abort" else f" ON VIOLATION {view.violation.upper()}"
-        return f"CREATE ASSERTION {spelled(relation.name)}{violation} CHECK (NOT EXISTS (\n{view.sql}\n));"
-    columns = ", ".join(spelled(name) for name in view.names)
-    options = f" WITH ({options_text(view.options)})" if view.options else ""
-    return f"CREATE {relation.kind_words.upper()} {spelled(relation.name)} ({columns}){options} AS\n{view.sql};"
-
-
-def table_definition(name: str, schema: Schema) -> str:
-    """The CREATE TABLE statement of a table."""
-    from viewkeeper.algebra.types import spelled
-
-    lines = [f"{spelled(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema]
-    for key in schema.keys:
-        kind = "PRIMARY KEY" if key.primary else "UNIQUE"
-        lines.append(f"{kind} ({', '.join(spelled(column) for column in key.columns)})")
-    for reference in schema.references:
-        ours, theirs = (", ".join(map(spelled, names)) for names in (reference.columns, reference.referenced))
-        lines.append(f"FOREIGN KEY ({ours}) REFERENCES {spelled(reference.table)} ({theirs})")
-    return f"CREATE TABLE {spelled(name)} (\n  " + ",\n  ".join(lines) + "\n);"
 
 
 def _print(about: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples
-from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.bags import consolidated
@@ -25,7 +25,7 @@ from viewkeeper.maintain.situation import Situation
 from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.store.batches import with_no_epoch
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.scans import Source, pick, signed_frame
+from viewkeeper.store.scans import Scan, Source, pick, signed_frame
 from viewkeeper.store.scratch import materialize
 from viewkeeper.store.store import Store
 
@@ -86,12 +86,7 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
         distinct = deleted.select(names).group_by(names, use_threads=False).aggregate([])
         keys = Keys(distinct.select(names), schema.subset(names), tx.store.tuning)
     picked = pick(source, keys)
-    if tx.store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
-        stored = tx.store.small.net_rows(picked)
-    else:
-        engine = tx.store.engine
-        frame = consolidated(signed_frame(engine, tx.store.storage, picked), schema)
-        stored = conform(engine.fetch(frame), schema, signed=True)
+    stored = net_rows(tx.store, picked, schema)
     held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
     for row, count in zip(row_tuples(deleted.drop_columns([WEIGHT])), deleted[WEIGHT].to_pylist(), strict=True):
         if held.get(row, 0) < count:
@@ -100,6 +95,14 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
                 detail="nothing was changed",
                 hint=f"run VERIFY VIEW {relation.name}, and report this",
             )
+
+
+def net_rows(store: Store, picked: Scan, schema: Schema) -> pa.Table:
+    """The net of what a stored relation holds, on the driver: every row once, with its weight."""
+    if store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
+        return store.small.net_rows(picked)
+    frame = consolidated(signed_frame(store.engine, store.storage, picked), schema)
+    return conform(store.engine.fetch(frame), schema, signed=True)
 
 
 # virtual views ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The net change of a virtual view in one past epoch, from the states of its inputs before and after it."""
+"""The net change of a virtual view in past epochs, from the states of its inputs before and after them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.store.store import Store
 
 
-def virtual_change(store: Store, state: State, relation: VirtualView, epoch: int) -> pa.Table:
-    """The net change of a virtual view in an epoch, as signed rows.
+def virtual_change(store: Store, state: State, relation: VirtualView, epoch: int, since: int | None = None) -> pa.Table:
+    """The net change of a virtual view in an epoch, or after an earlier one up to it, as signed rows.
 
-    Of the epoch that created it, its rows; where its definition was replaced, the difference of the two.
+    If it was created meanwhile, its rows; where its definition was replaced, the difference of the two.
     """
-    reader = StateReader(store, state.relations.__getitem__, epoch, epoch - 1)
-    now, before = relation.definition_at(epoch), relation.definition_at(epoch - 1)
+    since = epoch - 1 if since is None else since
+    reader = StateReader(store, state.relations.__getitem__, epoch, since)
+    now = relation.definition_at(epoch)
     node = now.as_written
-    if epoch == relation.created:
+    if relation.created > since:
         return net_difference(store, relation, node, None, reader)
+    before = relation.definition_at(since)
     if now is not before:
         return net_difference(store, relation, node, before.as_written, reader)
-    node = now.maintained if has_auxiliaries(state, now, epoch - 1) else node
+    node = now.maintained if has_auxiliaries(state, now, since) else node
     return net_change(store, relation, node, {scan.relation for scan in n.scans(node)}, reader)
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import title
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.plan.counted_values import follows_values
+from viewkeeper.sql.functions import SKETCHES
+
+_UNSTEADY = """
+    approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
+    regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    skewness std stddev stddev_pop stddev_samp try_avg try_sum var_pop var_samp variance
+"""
+
+UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
+"""Aggregates whose last digits, or choice of values, may depend on the order in which an engine reads the rows."""
 
 
 def unbound(node: n.Node) -> list[tuple[str, str]]:
@@ -46,3 +58,10 @@ def has_single_row(node: n.Node) -> bool:
             return all(has_single_row(part) for part in node.inputs)
         case _:
             return False
+
+
+def unsteady(node: n.Node) -> Iterator[n.Call]:
+    """The aggregates whose last digits may differ when they are recomputed from the same rows."""
+    for part in node.walk():
+        if isinstance(part, n.Aggregate):
+            yield from (call for call in part.calls if call.text is not None and call.function in UNSTEADY)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from viewkeeper.catalog.relations import VirtualView
 from viewkeeper.maintain.propagation import propagate
 from viewkeeper.rules.processing import RuleProcessing
-from viewkeeper.transaction.assertions import declared_assertions, violations
+from viewkeeper.transaction.assertions import Violation, declared_assertions, violations
 from viewkeeper.transaction.change import Change
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -14,10 +16,13 @@ class Preview(dict[str, Change]):
     """The net change of every relation that would change, by name.
 
     `rules` are the names of the rules that would fire, in their order; `assertions` says what would be violated.
+    `firings` has the rules with the number of rows that each would fire for, `violating` some rows by assertion.
     """
 
     rules: list[str]
     assertions: list[str]
+    firings: list[tuple[str, int]]
+    violating: dict[str, pa.Table]
 
 
 def preview(tx: OpenTransaction, rules: RuleProcessing) -> Preview:
@@ -43,16 +48,20 @@ def preview(tx: OpenTransaction, rules: RuleProcessing) -> Preview:
                 relation = tx.by_id(key)
                 if not relation.is_hidden:
                     found[relation.name] = Change(relation.schema, lambda rows=rows: rows)  # type: ignore[misc]
-            found.rules = [each["name"] for each in tx.fired[len(fired) :]]
-            found.rules += [tx.state.rules[each["rule"]].name for each in tx.waiting if each.get("epoch") == 0]
-            found.assertions = _violations(tx)
+            found.firings = [(each["name"], each["rows"]) for each in tx.fired[len(fired) :]]
+            detached = [each for each in tx.waiting if each.get("epoch") == 0]
+            found.firings += [(tx.state.rules[each["rule"]].name, each["rows"]) for each in detached]
+            found.rules = [name for name, _ in found.firings]
+            broken = list(violations(tx, declared_assertions(tx)))
+            found.assertions = [_said(violation) for violation in broken]
+            found.violating = {violation.assertion.name: violation.rows for violation in broken}
         finally:
             tx.watched, tx.fired, tx.waiting = watched, fired, waiting
             tx.drop_derived()
     return found
 
 
-def _violations(tx: OpenTransaction) -> list[str]:
-    """What is said of each assertion that would be violated."""
-    problems = [violation.problem() for violation in violations(tx, declared_assertions(tx))]
-    return [f"{problem.message} {problem.detail}" for problem in problems]
+def _said(violation: Violation) -> str:
+    """What is said of an assertion that would be violated."""
+    problem = violation.problem()
+    return f"{problem.message} {problem.detail}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from viewkeeper.algebra.rows import schema_of_arrow
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.errors import EngineError, SessionLost, TypeMismatch, ViewkeeperError
+from viewkeeper.errors import EngineError, SessionLost, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.query.frames import at_place
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.transaction.change import Commit
@@ -32,8 +32,15 @@ class Result:
         count: int | None = None,
         again: Callable[[], Frame] | None = None,
         remarks: Sequence[str] = (),
+        stream: Iterator[pa.Table] | None = None,
+        endless: bool = False,
     ) -> None:
-        """`again` makes the frame again, if the engine loses its session before the rows are asked for."""
+        """`again` makes the frame again, if the engine loses its session before the rows are asked for.
+
+        `stream` gives the rows of a SUBSCRIBE as they come; `endless`: it has no last one.
+        """
+        self.stream = stream
+        self._endless = endless
         self.commit = commit
         self._remarks = list(remarks)
         self.state = state
@@ -52,7 +59,7 @@ class Result:
     @property
     def has_rows(self) -> bool:
         """Whether this is the result of a query (even one with no rows), not of a change."""
-        return self._table is not None or self._frame is not None
+        return self._table is not None or self._frame is not None or self.stream is not None
 
     @property
     def columns(self) -> list[str]:
@@ -64,7 +71,9 @@ class Result:
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table, duplicates repeated."""
         if self._table is None:
-            if self._frame is None or self._engine is None:
+            if self.stream is not None:
+                self._table = self._to_the_end(self.stream)
+            elif self._frame is None or self._engine is None:
                 self._table = pa.table({})
             else:
                 try:
@@ -72,6 +81,27 @@ class Result:
                 except ViewkeeperError as problem:
                     raise at_place(problem, self._query) from problem
         return self._table
+
+    def head(self, count: int) -> pa.Table:
+        """The first rows, at most so many; no more of them are fetched."""
+        if self._table is not None or self._frame is None:
+            return self.arrow().slice(0, count)
+        again = self._again
+        first = Result(
+            frame=self._frame.limit(count),
+            engine=self._engine,
+            query=self._query,
+            again=None if again is None else lambda: again().limit(count),
+        )
+        return first.arrow()
+
+    def _to_the_end(self, stream: Iterator[pa.Table]) -> pa.Table:
+        if self._endless:
+            raise SqlError(
+                "a subscription has no last row",
+                hint="iterate over its stream, or use db.subscribe(...), or add UP TO EPOCH n",
+            )
+        return pa.concat_tables(stream)
 
     def _from_frame(self, action: Callable[[Frame], Any]) -> Any:
         assert self._engine is not None

@@ -22,6 +22,7 @@ from viewkeeper.sql.change_statements import (
     read_update,
 )
 from viewkeeper.sql.dialect import SourceText
+from viewkeeper.sql.feed_statements import Subscribe, read_subscribe
 from viewkeeper.sql.function_statements import DropFunction, read_drop_function
 from viewkeeper.sql.rule_statements import (
     Activate,
@@ -96,6 +97,7 @@ __all__ = [
     "Select",
     "Set",
     "Show",
+    "Subscribe",
     "SuspendView",
     "Truncate",
     "Update",
@@ -135,7 +137,7 @@ class Select:
     epoch: int | None
 
 
-Explained: TypeAlias = Select | Insert | Update | Delete | Merge | AlterView | CreateView
+Explained: TypeAlias = Select | Subscribe | Insert | Update | Delete | Merge | AlterView | CreateView
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ Parsed: TypeAlias = (
     | Show
     | Describe
     | Select
+    | Subscribe
 )
 
 
@@ -366,6 +369,7 @@ _EXPLAINED: dict[str, Callable[[Cursor], Parsed]] = {
     "FROM": _select,
     "(": _select,
     "TABLE": _select,
+    "SUBSCRIBE": read_subscribe,
     "CREATE": _create,
     "ALTER": _alter,
 }

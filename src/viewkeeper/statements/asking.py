@@ -13,7 +13,8 @@ from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import AssertionView, MaterializedView, Relation, Table, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Frame
-from viewkeeper.errors import Name, NotFound, Place, SqlError
+from viewkeeper.errors import Name, NotFound, Place, SqlError, place_of
+from viewkeeper.feed.feeds import Feeds
 from viewkeeper.log import listing, rule_listing
 from viewkeeper.query.frames import select_frame, select_frame_at
 from viewkeeper.query.known_relations import known_relations
@@ -22,11 +23,13 @@ from viewkeeper.query.verification import Certificate, certificate_rows, verify
 from viewkeeper.rules.activations import activation_counts
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.query_text import QueryText
+from viewkeeper.statements import subscribing
 from viewkeeper.statements.define_rules import rule_named
 from viewkeeper.statements.explain_assertion import explain_assertion
 from viewkeeper.statements.explain_rule import explain_rule
 from viewkeeper.statements.explain_statement import Change, explain_change, explain_select
 from viewkeeper.statements.explain_view import explain
+from viewkeeper.statements.subscribing import refuse_in_transaction
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.suspension import remarks_on_query, stale_remarks
@@ -52,6 +55,9 @@ class Session(Protocol):
 
     def check(self) -> Result:
         """Runs deferred rules and assertions in the middle of a transaction."""
+
+    def feeds(self) -> Feeds:
+        """The subscriptions of the database."""
 
     def has_function(self, rule: ActiveRule) -> bool:
         """Whether the Python function of a rule was registered in this process."""
@@ -92,6 +98,13 @@ def _select_in(tx: OpenTransaction, query: QueryText) -> Result:
 
     seen = Result(frame=engine.surviving(frame), engine=engine, state=tx.state, query=query, again=frame)
     return Result(table=seen.arrow(), engine=engine, remarks=remarks_on_query(tx.state, tx.state.epoch, query))
+
+
+def subscribe(session: Session, statement: sql.Subscribe) -> Result:
+    """SUBSCRIBE."""
+    if session.current() is not None:
+        raise refuse_in_transaction(place_of(statement.what))
+    return subscribing.subscribe(session.feeds(), statement)
 
 
 # listings -----------------------------------------------------------------------------------------

@@ -33,27 +33,16 @@ from viewkeeper.maintain.propagation import maintained_node
 from viewkeeper.maintain.redefining import compare, compared
 from viewkeeper.plan.auxiliary import Split, split
 from viewkeeper.plan.by_keys import parents_first, without_needless
-from viewkeeper.plan.maintainable import unbound
+from viewkeeper.plan.maintainable import unbound, unsteady
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
 from viewkeeper.rules.watching import key_of
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import SourceText
-from viewkeeper.sql.functions import SKETCHES
 from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.trial import try_definitions
-
-_UNSTEADY = """
-    approx_percentile approx_top_k corr covar_pop covar_samp histogram_numeric kurtosis percentile_approx
-    regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
-    skewness std stddev stddev_pop stddev_samp try_avg try_sum var_pop var_samp variance
-"""
-
-UNSTEADY = SKETCHES | frozenset(_UNSTEADY.split())
-"""Aggregates whose last digits, or choice of values, may depend on the order in which an engine reads the rows."""
-
 
 # CREATE -------------------------------------------------------------------------------------------
 
@@ -104,7 +93,7 @@ def _check_functions(tx: OpenTransaction, query: SourceText) -> None:
 def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
     """Refuses options that the query of a view does not allow."""
     alone = definition.is_stored and definition.auxiliary is False
-    for call in _unsteady(node) if alone and definition.refresh != "full" else ():
+    for call in unsteady(node) if alone and definition.refresh != "full" else ():
         raise NotMaintainable(
             f"{name} cannot be maintained without an auxiliary relation: {call.function} rounds by the order of the "
             "rows, so its value before a change must be stored",
@@ -119,13 +108,6 @@ def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
             place=name.place,
             hint=f"{instead}, or leave the choice to refresh = 'auto'",
         )
-
-
-def _unsteady(node: n.Node) -> Iterator[n.Call]:
-    """The aggregates whose last digits may differ when they are recomputed from the same rows."""
-    for part in node.walk():
-        if isinstance(part, n.Aggregate):
-            yield from (call for call in part.calls if call.text is not None and call.function in UNSTEADY)
 
 
 def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ from viewkeeper.statements.define_rules import activate, alter_rule, create_rule
 from viewkeeper.statements.define_tables import create_table, drop_table
 from viewkeeper.statements.define_views import alter_view, create_view, drop_view
 from viewkeeper.statements.merge import merge
+from viewkeeper.statements.subscribing import explain_subscribe
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.suspension import refresh, suspend
 
@@ -56,6 +57,7 @@ CHANGES: dict[type, Callable[[OpenTransaction, Any], int | None]] = {
 
 QUESTIONS: dict[type, Callable[[Session, Any], Result]] = {
     sql.Select: asking.select,
+    sql.Subscribe: asking.subscribe,
     sql.Show: asking.show,
     sql.Describe: asking.describe,
     sql.Analyze: asking.analyze,
@@ -69,6 +71,7 @@ EXPLAINED: dict[type, Callable[[Session, Any], list[str]]] = {
     Name: asking.explain_named,
     sql.ExplainedRule: asking.explain_rule_statement,
     sql.Select: asking.explain_query,
+    sql.Subscribe: lambda session, statement: explain_subscribe(session.feeds(), statement),
     sql.Insert: asking.explain_changes,
     sql.Update: asking.explain_changes,
     sql.Delete: asking.explain_changes,

@@ -435,23 +435,25 @@ class OpenTransaction:
 
 
 def change_of_files(
-    store: Store, schema: Schema, files: tuple[DataFile, ...], held: Held, epoch: int | None = None
+    store: Store, schema: Schema, files: tuple[DataFile, ...], held: Held, epochs: tuple[int, int] | None = None
 ) -> Change:
-    """A change that is read from its files when asked for: all their rows, or (merged files) those of one epoch.
+    """A change that is read from its files when asked for: all their rows, or (merged files) those of some epochs.
 
-    `held` protects the files until then.
+    `epochs` are the one after which the change begins and the one with which it ends. `held` protects the files until
+    then.
     """
 
     def fetch() -> pa.Table:
         if sum(file.rows for file in files) <= store.tuning.small_rows:
             rows = read_files(store.storage, files, schema)
-            if epoch is not None:
-                rows = filter_rows(rows, [number == epoch for number in rows[EPOCH].to_pylist()])
+            if epochs is not None:
+                rows = filter_rows(rows, [epochs[0] < number <= epochs[1] for number in rows[EPOCH].to_pylist()])
             return rows.drop_columns([EPOCH])
         frame = stored_frame(store.engine, store.storage, files, schema)
-        if epoch is not None:
+        if epochs is not None:
             whole = any(not file.merged for file in files)
-            frame = frame.filter(parsed(f"{EPOCH} = {epoch}" + (f" OR {EPOCH} IS NULL" if whole else "")))
+            among = f"{EPOCH} > {epochs[0]} AND {EPOCH} <= {epochs[1]}"
+            frame = frame.filter(parsed(among + (f" OR {EPOCH} IS NULL" if whole else "")))
         return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
 
     return Change(schema, fetch, held)
@@ -459,8 +461,14 @@ def change_of_files(
 
 def change_at(store: Store, held: Held, relation: Relation, epoch: int) -> Change:
     """The net change of a stored relation in an epoch."""
-    files = tuple(file for file in relation.files if file.first_epoch <= epoch <= file.last_epoch)
-    return change_of_files(store, relation.schema, files, held, epoch if any(file.merged for file in files) else None)
+    return change_between(store, held, relation, epoch - 1, epoch)
+
+
+def change_between(store: Store, held: Held, relation: Relation, since: int, until: int) -> Change:
+    """The net change of a stored relation after one epoch, up to another."""
+    files = tuple(file for file in relation.files if file.first_epoch <= until and file.last_epoch > since)
+    merged = any(file.merged for file in files)
+    return change_of_files(store, relation.schema, files, held, (since, until) if merged else None)
 
 
 def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
