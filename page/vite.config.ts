@@ -70,10 +70,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     rollupOptions: { output: { entryFileNames: "assets/[name]-[hash].js", chunkFileNames: "assets/[name]-[hash].js", assetFileNames: "assets/[name]-[hash][extname]" } },
   },
-  experimental: {
-    // Relative, so that a proxy may add a prefix.
-    renderBuiltUrl: () => ({ relative: true }),
-  },
+  base: "./", // relative, so that a proxy may add a prefix
   plugins: [licenses(), hashOfSources()],
   server: { proxy: { "/api": { target: "http://127.0.0.1:8799", ws: true } } },
 });

@@ -36,6 +36,10 @@ export const relations = computed(() => {
   return all;
 });
 
+/** When a relation changed last: the time of that commit, where it is known. */
+export const changedAt = ({ last_change, last_changed_at }: Relation): string | null =>
+  commits.value.data?.find((commit) => commit.epoch === last_change)?.committed_at ?? last_changed_at;
+
 export const asError = (error: unknown): ApiError =>
   error instanceof ApiError ? error : new ApiError({ detail: String((error as Error)?.message ?? error) });
 

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { ago, bytes, clock, count, counted, milliseconds } from "../lib/format";
 import { link } from "../lib/router";
-import { arrived, commits, now, refreshAll, tables, views, type Loaded } from "../lib/state";
+import { arrived, changedAt, commits, now, refreshAll, tables, views, type Loaded } from "../lib/state";
 import type { Relation } from "../lib/types";
 import { Empty, Failure, Kind, Loading, Name, Signs } from "../parts/common";
 
@@ -117,8 +117,8 @@ function List({ title, of, filter, withLag = false }: { title: string; of: Loade
                             <a href={link("commits", relation.last_change)} title={`epoch ${relation.last_change}`}>
                               {relation.last_change}
                             </a>{" "}
-                            <span class="muted" title={clock(relation.last_changed_at)}>
-                              {ago(relation.last_changed_at, now.value)}
+                            <span class="muted" title={clock(changedAt(relation))}>
+                              {ago(changedAt(relation), now.value)}
                             </span>
                           </>
                         )}

@@ -5,7 +5,7 @@ import type { Marks } from "../lib/copy";
 import { nodeColumns } from "../lib/edges";
 import { ago, clock, count, counted, text } from "../lib/format";
 import { link, replace, route } from "../lib/router";
-import { asError, commits, now, relations } from "../lib/state";
+import { asError, changedAt, commits, now, relations } from "../lib/state";
 import type { Detail } from "../lib/types";
 import { Empty, Failure, Kind, kinds, Loading, Name, Signs } from "../parts/common";
 import { EdgeGraph } from "../parts/EdgeGraph";
@@ -105,7 +105,7 @@ export function RelationPage({ name }: { name: string }) {
                 "–"
               ) : (
                 <>
-                  <a href={link("commits", relation.last_change)}>epoch {relation.last_change}</a> <span class="muted">{ago(relation.last_changed_at, now.value)}</span>
+                  <a href={link("commits", relation.last_change)}>epoch {relation.last_change}</a> <span class="muted">{ago(changedAt(relation), now.value)}</span>
                 </>
               )}
             </dd>
@@ -222,6 +222,9 @@ function Status({ contents, at }: { contents: Contents; at: number | null }) {
 
 function Tabs({ tabs, chosen, choose }: { tabs: [string, string][]; chosen: string; choose: (id: string) => void }) {
   const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    list.current?.querySelector(`#tab-${chosen}`)?.scrollIntoView({ inline: "nearest", block: "nearest" });
+  }, [chosen]);
   const move = (event: KeyboardEvent) => {
     const at = tabs.findIndex(([id]) => id === chosen);
     const to =
@@ -248,9 +251,11 @@ function Tabs({ tabs, chosen, choose }: { tabs: [string, string][]; chosen: stri
 
 function Text({ text: shown, none }: { text: string | null; none: string }) {
   return shown ? (
-    <pre class="code long" tabIndex={0}>
-      {shown}
-    </pre>
+    <div class="card">
+      <pre class="code long" tabIndex={0}>
+        {shown}
+      </pre>
+    </div>
   ) : (
     <Empty title={none} />
   );

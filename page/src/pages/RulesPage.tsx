@@ -55,6 +55,7 @@ export function RulesPage() {
                     <span class="tag good">holds</span>
                   )}
                 </div>
+                {/^\s*select\b/i.test(assertion.condition) ? <div class="muted">No row may be in</div> : null}
                 <pre class="code">{assertion.condition}</pre>
                 {assertion.rows.length > 0 ? (
                   <>
