@@ -159,6 +159,7 @@ function run(text, preview) {
   let changed = false;
   for (const statement of text.split(";").map((s) => s.trim()).filter(Boolean)) {
     let m;
+    if (/^(begin|commit)$/i.test(statement)) continue;
     if ((m = /^insert\s+into\s+(\w+)\s+values\s+([\s\S]+)$/i.exec(statement))) {
       const columns = known(m[1], text);
       const rows = [...m[2].matchAll(/\(([^)]*)\)/g)].map(([, r]) => r.split(",").map((v, i) => { v = v.trim(); return v === "NULL" ? null : v.startsWith("'") ? v.slice(1, -1) : /decimal/i.test(columns[i]?.type) ? money(Math.round(Number(v) * 100)) : Number(v); }));

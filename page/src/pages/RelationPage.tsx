@@ -193,9 +193,12 @@ function example(columns: { name: string; type: string }[]): string {
 
 function Status({ contents, at }: { contents: Contents; at: number | null }) {
   const marks = contents.marks;
+  const reading = at === null ? contents.epoch === null : contents.epoch !== at;
   return (
     <p class="status" role="status">
-      {at === null ? (
+      {reading ? (
+        <span class="muted">{contents.error ? "" : at === null ? "Reading…" : `Reading epoch ${at}…`}</span>
+      ) : at === null ? (
         marks ? (
           <>
             Epoch {marks.epoch} changed this: <Signs counts={counts(marks)} /> <span class="muted">{marks.committedAt ? ago(marks.committedAt, now.value) : ""}</span>
@@ -215,7 +218,7 @@ function Status({ contents, at }: { contents: Contents; at: number | null }) {
           )}
         </>
       )}
-      {contents.more ? <span class="muted"> The first {count(LIMIT)} rows are shown; changes to them are followed.</span> : null}
+      {contents.more && !reading ? <span class="muted"> The first {count(LIMIT)} rows are shown; changes to them are followed.</span> : null}
     </p>
   );
 }

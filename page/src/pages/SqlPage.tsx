@@ -31,13 +31,14 @@ function remember(text: string): void {
 
 const changesShape = /\b(create|drop|alter|refresh|activate|deactivate)\b/i;
 
-async function execute(preview: boolean): Promise<void> {
+/** Runs the text; `whole` commits all its statements at once, as a preview shows them. */
+async function execute(preview: boolean, whole = false): Promise<void> {
   const text = draft.value.trim();
   if (!text || busy.value) return;
   busy.value = preview ? "preview" : "run";
   const begun = performance.now();
   try {
-    const answer = await post<SqlAnswer>("sql", { sql: text, preview });
+    const answer = await post<SqlAnswer>("sql", { sql: whole ? `BEGIN;\n${text.replace(/;\s*$/, "")};\nCOMMIT` : text, preview });
     if (preview && answer.preview) outcome.value = { kind: "preview", preview: answer.preview, sql: text };
     else {
       outcome.value = { kind: "answer", answer, sql: text, took: performance.now() - begun };
@@ -46,7 +47,9 @@ async function execute(preview: boolean): Promise<void> {
       if (changesShape.test(text)) void refreshAll();
     }
   } catch (error) {
-    outcome.value = { kind: "error", error: asError(error), preview };
+    const problem = asError(error);
+    if (whole && problem.place) problem.place = { ...problem.place, line: problem.place.line - 1 };
+    outcome.value = { kind: "error", error: problem, preview };
   } finally {
     busy.value = "";
   }
@@ -69,8 +72,8 @@ export function SqlPage() {
     draft.value = text;
     sessionStorage.setItem(KEY, text);
   };
-  const run = (preview: boolean) =>
-    void execute(preview).then(() => {
+  const run = (preview: boolean, whole = false) =>
+    void execute(preview, whole).then(() => {
       if (matchMedia("(max-width: 760px)").matches) result.current?.scrollIntoView({ block: "nearest" });
     });
   const said = outcome.value;
@@ -140,7 +143,7 @@ export function SqlPage() {
         ) : said.kind === "error" ? (
           <Failure error={said.error} title={said.preview ? "The preview failed; nothing was changed" : "Nothing was changed"} />
         ) : said.kind === "preview" ? (
-          <PreviewOf preview={said.preview} stale={said.sql !== draft.value.trim()} commit={() => run(false)} />
+          <PreviewOf preview={said.preview} stale={said.sql !== draft.value.trim()} commit={() => run(false, true)} />
         ) : (
           <Answer answer={said.answer} took={said.took} />
         )}
