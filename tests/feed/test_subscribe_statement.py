@@ -12,9 +12,8 @@ from viewkeeper.errors import ViewkeeperError
 def shop(db: vk.Database) -> vk.Database:
     db.sql("CREATE TABLE customers (id BIGINT PRIMARY KEY, region STRING)")
     db.sql("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, n INT)")
-    db.sql(
-        "CREATE VIEW v AS SELECT region, sum(n) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY region"
-    )
+    joined = "orders o JOIN customers c ON o.customer = c.id"
+    db.sql(f"CREATE VIEW v AS SELECT region, sum(n) AS n FROM {joined} GROUP BY region")
     db.sql("INSERT INTO customers VALUES (1, 'EU'), (2, 'US')")
     db.sql("INSERT INTO orders VALUES (1, 1, 5), (2, 2, 7)")
     return db
@@ -24,9 +23,8 @@ def test_rows_with_their_epochs(shop: vk.Database) -> None:
     assert sorted(shop.sql("SUBSCRIBE TO v UP TO EPOCH 5").rows(), key=str) == [
         (5, False, 1, "EU", 5), (5, False, 1, "US", 7), (5, True, None, None, None),
     ]  # fmt: skip
-    result = shop.sql(
-        "SUBSCRIBE (SELECT region FROM v WHERE n > 6) WITH (SNAPSHOT = false) AS OF EPOCH 3 UP TO EPOCH 5"
-    )
+    query = "(SELECT region FROM v WHERE n > 6)"
+    result = shop.sql(f"SUBSCRIBE {query} WITH (SNAPSHOT = false) AS OF EPOCH 3 UP TO EPOCH 5")
     assert result.columns == ["_epoch", "_progressed", "_diff", "region"]
     assert result.rows() == [(5, False, 1, "US"), (5, True, None, None)]
 
@@ -53,7 +51,7 @@ def test_explain(shop: vk.Database) -> None:
     assert lines[0] == "follows v: a view"
     assert "bound by region = 'EU': shares its derivation with all that are bound by region" in lines
     assert "  customers, rows with region IN ('EU') only" in lines
-    assert any("σ[region IN ('EU')](c@old)" in line for line in lines)
+    assert any("σ[region IN ('EU')](customers@old)" in line for line in lines)
     table = [line for (line,) in shop.sql("EXPLAIN SUBSCRIBE orders WITH (EVERY = '5 seconds')").rows()]
     assert table == [
         "follows orders: a table",
