@@ -15,7 +15,7 @@ from viewkeeper.cli.value_texts import to_cell
 
 if TYPE_CHECKING:
     from viewkeeper.client import RemoteSubscription
-    from viewkeeper.feed.frames import Frame
+    from viewkeeper.feed.epoch_frames import Frame
     from viewkeeper.feed.subscription import Subscription
 
 
