@@ -17,7 +17,6 @@ from viewkeeper.algebra.rows import canonical, consolidate, signed
 from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import quote
-from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.catalog.definition import VIEW, Definition
 from viewkeeper.catalog.relations import Derived, Relation, VirtualView
 from viewkeeper.catalog.state import State
@@ -26,7 +25,7 @@ from viewkeeper.errors import Gone, NotFound, NotMaintainable, SqlError
 from viewkeeper.feed.nervous import nervous_change
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed
-from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.declared_keys import relation_keys
 from viewkeeper.maintain.net_changes import net_rows
 from viewkeeper.maintain.past_changes import virtual_change
 from viewkeeper.plan.maintainable import unsteady
@@ -177,12 +176,7 @@ class Followed:
 
     def made_nervous(self, state: State) -> Followed:
         """The same with nervous changes. Raises if it may have duplicates, which could not be told from repetitions."""
-        relation = self.relation(state, state.epoch)
-        keys: object = relation.schema.keys
-        if isinstance(relation, Derived):
-            definition = relation.definition
-            keys = keys_of(definition.as_written, definition.names, declared_keys(state.relations.get))
-        if not keys:
+        if not relation_keys(state.relations.get, self.relation(state, state.epoch)):
             raise SqlError(
                 f"a nervous subscription needs rows without duplicates, and {self.name} may have some",
                 hint="use precision = 'exact', or subscribe to SELECT DISTINCT ...",

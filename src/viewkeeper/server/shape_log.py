@@ -25,7 +25,7 @@ from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import Gone, NotFound, SqlError
-from viewkeeper.feed.conditions import literal_text
+from viewkeeper.feed.bound_rows import literal_text
 from viewkeeper.feed.followed import Followed
 from viewkeeper.log.open_log import Held
 from viewkeeper.maintain.declared_keys import current_keys

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Protocol, TypeVar
 
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.subscription import Subscription
 
 T = TypeVar("T")
