@@ -489,7 +489,8 @@ def test_waiting_needs_no_thread_per_client(lake) -> None:
         assert [message["headers"].get("operation") for message in answers[0].json()] == ["update", None]
 
 
-def test_a_client_that_leaves_is_not_waited_for(serve) -> None:
+def test_a_client_that_leaves_is_not_waited_for(serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.server.shape_waiting.IDLE_SECONDS", 1.0)
     made = serve()
     asked = {"table": "totals", "offset": "-1"}
     begun = httpx.get(f"{made.url}/v1/shape", params=asked).headers
