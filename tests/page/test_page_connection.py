@@ -50,11 +50,11 @@ def test_asks_for_a_token(template: Path, tmp_path: Path, window: Opening) -> No
         page = opened.page
         dialog = page.get_by_role("dialog", name="This server asks for a token")
         expect(dialog).to_be_visible()
-        expect(page.get_by_label("Token")).to_be_focused()
+        expect(page.get_by_label("Token", exact=True)).to_be_focused()
         page.keyboard.type("not the right one")
         page.keyboard.press("Enter")
         expect(dialog.get_by_role("alert")).to_contain_text("refused")
-        page.get_by_label("Token").fill("a-token-for-the-page")
+        page.get_by_label("Token", exact=True).fill("a-token-for-the-page")
         page.keyboard.press("Enter")
         is_live(page)
         expect(dialog).to_have_count(0)
