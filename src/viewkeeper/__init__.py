@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from viewkeeper import errors
 
 if TYPE_CHECKING:
+    from viewkeeper import client
     from viewkeeper.algebra.tuning import Tuning
     from viewkeeper.api.database import Database, connect
     from viewkeeper.api.table import Table
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["Change", "Commit", "Database", "Result", "Table", "Transaction", "Tuning", "View", "connect", "errors"]
+__all__ = [
+    "Change",
+    "Commit",
+    "Database",
+    "Result",
+    "Table",
+    "Transaction",
+    "Tuning",
+    "View",
+    "client",
+    "connect",
+    "errors",
+]
 
 _HOMES = {
     "Change": "viewkeeper.transaction.change",
@@ -41,6 +54,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value: Any = version("viewkeeper")
+    elif name == "client":
+        value = importlib.import_module("viewkeeper.client")
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     else:
@@ -50,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, "__version__"])
+    return sorted([*globals(), *_HOMES, "__version__", "client"])

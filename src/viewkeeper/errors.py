@@ -29,6 +29,11 @@ class Place:
         return Place(text, line, column, max(1, length))
 
     @property
+    def offset(self) -> int:
+        """Its character offset in the text."""
+        return sum(len(line) + 1 for line in self.text.split("\n")[: self.line - 1]) + self.column - 1
+
+    @property
     def marked(self) -> str:
         """What stands there."""
         return self.text.split("\n")[self.line - 1][self.column - 1 : self.column - 1 + self.length]

@@ -138,6 +138,7 @@ REFUSED = """
     detail: by (whole = '"""
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(("engine", "name"), [("sail", "Sail"), ("spark", "Apache Spark")])
 def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
     temporary = tmp_path / "tmp"

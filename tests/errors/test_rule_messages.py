@@ -33,7 +33,7 @@ CREATE ASSERTION cheap ON VIOLATION WARN CHECK (NOT EXISTS (SELECT id FROM order
 """
 OPTIONS = "options are STRICT or NERVOUS, IMMEDIATE, DEFERRED or DETACHED, and PRIORITY n; then ON"
 CHANGES = "use INSERT, UPDATE, DELETE, MERGE or TRUNCATE"
-INSIDE = "found in the condition or the action of the rule"
+IN_CONDITION, IN_ACTION = "found in the condition of the rule", "found in the action of the rule"
 RESERVED = "reserved are _weight, _epoch, _diff, _progressed and names that begin with _vk"
 NO_TABLE = "CHECK (NOT EXISTS (SELECT ...)), or a condition over subqueries"
 TABLES = "the tables are bag, cheap, log, orders, small, sums, virt"
@@ -206,12 +206,12 @@ DEFINITIONS: list[Case] = [
     (
         "CREATE RULE r ON orders IF («amount» > 3) DO DELETE FROM log",
         NotFound,
-        f"there is no column 'amount'\ndetail: {INSIDE}\nhint: name a table in FROM that has it",
+        f"there is no column 'amount'\ndetail: {IN_CONDITION}\nhint: name a table in FROM that has it",
     ),
     (
         "CREATE RULE r ON orders IF (EXISTS (SELECT * FROM «nowhere»)) DO DELETE FROM log",
         NotFound,
-        f"there is no table named 'nowhere'\ndetail: {INSIDE}\nhint: {TABLES}",
+        f"there is no table named 'nowhere'\ndetail: {IN_CONDITION}\nhint: {TABLES}",
     ),
     (
         "CREATE RULE r ON orders IF (EXISTS (SELECT * FROM«)») DO DELETE FROM log",
@@ -248,12 +248,12 @@ DEFINITIONS: list[Case] = [
     (
         "CREATE RULE r ON orders DO INSERT INTO «log» SELECT id FROM inserted",
         TypeMismatch,
-        f"INSERT gives 1 values per row, log takes 2\ndetail: {INSIDE}\nhint: the columns are id, what",
+        f"INSERT gives 1 values per row, log takes 2\ndetail: {IN_ACTION}\nhint: the columns are id, what",
     ),
     (
         "CREATE RULE r ON orders DO UPDATE log SET «nope» = 1",
         NotFound,
-        f"there is no column 'nope' in log\ndetail: {INSIDE}\nhint: its columns are id, what",
+        f"there is no column 'nope' in log\ndetail: {IN_ACTION}\nhint: its columns are id, what",
     ),
     (
         "CREATE RULE r ON orders FOR EACH ROW DO INSERT INTO log VALUES («new.nope», 'x')",
@@ -263,13 +263,35 @@ DEFINITIONS: list[Case] = [
     (
         "CREATE RULE r ON orders DO INSERT INTO log VALUES (new.«id», 'x')",
         NotFound,
-        f"there is no column 'id'\ndetail: {INSIDE}\n"
+        f"there is no column 'id'\ndetail: {IN_ACTION}\n"
         "hint: without FOR EACH ROW, new and old are tables: SELECT ... FROM new",
     ),
     (
         "CREATE RULE r ON orders DO INSERT INTO log SELCT «1»",
         SqlError,
         "bad SQL: '1' is not expected here",
+    ),
+    (
+        "CREATE RULE r ON orders\nDO BEGIN\n  INSERT INTO log SELECT id, 'nope' AS nope FROM inserted;\n"
+        "  DELETE FROM log WHERE id IN (SELECT «nope» FROM inserted);\nEND",
+        NotFound,
+        f"there is no column 'nope'\ndetail: {IN_ACTION}\nhint: there are id, region, amount, what",
+    ),
+    (
+        "CREATE RULE r ON orders IF (EXISTS (SELECT 1 AS nope)) DO INSERT INTO log SELECT id, «nope» FROM inserted",
+        NotFound,
+        f"there is no column 'nope'\ndetail: {IN_ACTION}\nhint: check the spelling; DESCRIBE table lists its columns",
+    ),
+    (
+        "CREATE RULE r (p INT) ON (SELECT id FROM orders WHERE amount = :p) FOR EACH ROW DO DELETE FROM log\n"
+        "WHERE what <> 'nope' AND new.id <> :p AND «nope» = new.id",
+        NotFound,
+        f"there is no column 'nope'\ndetail: {IN_ACTION}\nhint: there are id, what",
+    ),
+    (
+        "CREATE RULE r (p INT) ON (SELECT :p, 'nope' AS n, «nope» FROM orders WHERE id = :p) DO DELETE FROM log",
+        NotFound,
+        "there is no column 'nope'\nhint: there are id, region, amount, p, n",
     ),
     # webhooks
     (
@@ -524,7 +546,8 @@ def test_loops_name_the_rules_and_the_last_rows(db: vk.Database, monkeypatch: py
     db.sql("CREATE RULE again ON bag DO INSERT INTO bag SELECT a + 1 FROM inserted")
     assert told(db, "INSERT INTO bag VALUES (1)", RuleLoop) == (
         "the rule again triggers itself without end: given up after 10 firings\n"
-        "detail: nothing was changed; the last firings saw again: +(8,); again: +(9,); again: +(10,)\n"
+        "detail: nothing was changed; the last firings saw again: inserted (a = 8); again: inserted (a = 9); "
+        "again: inserted (a = 10)\n"
         "hint: give a rule a condition that its own action makes false, or ALTER RULE again DISABLE"
     )
     db.sql("ALTER RULE again DISABLE")
@@ -532,10 +555,24 @@ def test_loops_name_the_rules_and_the_last_rows(db: vk.Database, monkeypatch: py
     db.sql("CREATE RULE pong ON other DO INSERT INTO bag SELECT a + 1 FROM inserted")
     assert told(db, "INSERT INTO bag VALUES (1)", RuleLoop) == (
         "the rules ping and pong trigger each other without end: given up after 10 firings\n"
-        "detail: nothing was changed; the last firings saw ping: +(17,); pong: +(18,); ping: +(19,)\n"
+        "detail: nothing was changed; the last firings saw ping: inserted (a = 17); pong: inserted (a = 18); "
+        "ping: inserted (a = 19)\n"
         "hint: give a rule a condition that its own action makes false, or ALTER RULE ping DISABLE"
     )
     assert db.sql("SELECT * FROM bag").rows() == []
+    db.sql("CREATE TABLE kept (id INT PRIMARY KEY, name STRING, n INT)")
+    db.sql(
+        """CREATE RULE both ON kept WHEN INSERTED OR UPDATED DO BEGIN
+        UPDATE kept SET n = n + 1; INSERT INTO kept SELECT max(id) + 1, NULL, 0 FROM kept; END"""
+    )
+    assert (
+        told(db, "INSERT INTO kept VALUES (1, 'one', 0)", RuleLoop)
+        .split("\n")[1]
+        .endswith(
+            "; both: inserted (id = 10, name = NULL, n = 0), updated to (id = 1, name = 'one', n = 9), "
+            "(id = 2, name = NULL, n = 8), (id = 3, name = NULL, n = 7) and more"
+        )
+    )
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)

@@ -11,6 +11,7 @@ import pytest
 
 import viewkeeper as vk
 from tests.inventory import check_ledger
+from tests.marks import spark_long
 from viewkeeper.errors import StorageError
 
 Connect = Callable[..., vk.Database]
@@ -176,7 +177,7 @@ def test_damaged_data_file(connect: Connect, how: str) -> None:
     assert db.sql("SELECT sum(x) FROM t").rows() == [(expected,)]
 
 
-@pytest.mark.parametrize("how", ["missing", "garbage", "cut"])
+@pytest.mark.parametrize("how", ["garbage", *spark_long("missing", "cut")])
 def test_damaged_data_file_behind_a_key(connect: Connect, how: str) -> None:
     """The look-up of a key must not take a file that cannot be read for one without the key."""
     db = connect()

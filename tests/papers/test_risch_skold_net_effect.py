@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import viewkeeper as vk
 
 ITEM = ":item1"
@@ -20,6 +22,7 @@ def delta(tx: vk.database.Transaction) -> tuple[set[Any], set[Any]]:
     }
 
 
+@pytest.mark.spark_long
 def test_setting_min_stock_to_150_and_back_to_100(db: vk.Database) -> None:
     db.sql("CREATE TABLE min_stock (item STRING, amount INT)")
     db.sql(f"INSERT INTO min_stock VALUES ('{ITEM}', 100)")

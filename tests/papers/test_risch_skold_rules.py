@@ -158,7 +158,8 @@ PER_ITEM = (
 )
 
 
-@pytest.mark.parametrize("semantics", ["STRICT", *spark_long("NERVOUS")])
+@pytest.mark.spark_long
+@pytest.mark.parametrize("semantics", ["STRICT", "NERVOUS"])
 def test_activation_per_item(db: vk.Database, semantics: str) -> None:
     inventory(db)
     db.sql("CREATE TABLE orders (item STRING, amount INT)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import shutil
 import tempfile
 from collections import Counter
@@ -13,19 +14,20 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import viewkeeper as vk
 from tests.rules.actions import Refused, text_of
 from tests.rules.model import Model, ModelTransaction, Outcome, Rule, contents
+from tests.rules.replay import Replay
 from tests.rules.steps import (
     CHECK,
     DEFINITIONS,
+    DETACHED,
     IDS,
     IN_TRANSACTION,
     PREVIEW,
     ROWS,
-    WITHIN,
     Step,
     activating,
     asserting,
@@ -35,10 +37,14 @@ from tests.rules.steps import (
 from tests.rules.world import ASSERTIONS, DATALOG, MATERIALIZED, SOURCES, TABLES, VIEWS, Row
 from tests.rules.world import ROWS as FIRST
 from viewkeeper.algebra.tuning import Tuning
+from viewkeeper.rules.detached import DetachedRules
 
-STORED = [name for name in (*TABLES, *MATERIALIZED) if name != "later"]
+STORED = [*TABLES, *MATERIALIZED]
 SHOWN = [*STORED, *(name for name in SOURCES if name not in STORED)]
-"""The relations that are compared; what detached actions write comes later."""
+"""The relations that are compared."""
+
+ONCE = 1
+"""How often the action of a detached rule is tried before its firing is parked."""
 
 
 def make_template(path: Path, engine: str) -> None:
@@ -73,16 +79,31 @@ class RuleMachine(RuleBasedStateMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="rules-"))
         shutil.copytree(self.template, self.directory / "lake")
-        self.db = self.connect()
         self.model = Model()
+        self.db = self.connect()
         self.log: list[str] = []
         self.last: dict[str, Any] = {}  # the entry of the last commit
 
     def connect(self) -> vk.Database:
-        return vk.connect(self.directory / "lake", engine=self.engine, durability="process", tuning=self.tuning)
+        """A session that runs no detached rules, so that they run when the machine says so."""
+        db = self.session()
+        db._detached.close()
+        return db
+
+    def session(self) -> vk.Database:
+        """A session with the Python functions of rules, before it looks for firings of detached ones."""
+        tuning = replace(self.tuning or Tuning(), action_attempts=ONCE)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DetachedRules, "wake", lambda rules: None)
+            db = vk.connect(self.directory / "lake", engine=self.engine, durability="process", tuning=tuning)
+            for made in self.model.rules.values():
+                if made.python:
+                    self.register(db, made)
+        return db
 
     def teardown(self) -> None:
         try:
+            self.detached()
             self.compare_contents()
             assert self.db.verify().equal
         finally:
@@ -92,12 +113,12 @@ class RuleMachine(RuleBasedStateMachine):
     # steps ----------------------------------------------------------------------------------------
 
     @initialize(
-        made=st.lists(rules(), min_size=6, max_size=6),
+        made=st.tuples(*[rules()] * 4, *[rules(("detached",))] * 2),
         values=st.lists(IDS, min_size=2, max_size=2, unique=True),
         violations=st.tuples(*[st.sampled_from(["", "warn", "abort"])] * len(ASSERTIONS)),
     )
-    def begin(self, made: list[Rule], values: list[int], violations: tuple[str, ...]) -> None:
-        """Six rules and their activations, and some assertions."""
+    def begin(self, made: tuple[Rule, ...], values: list[int], violations: tuple[str, ...]) -> None:
+        """Six rules, of which two or more are detached, their activations, and some assertions."""
         named = [replace(rule, name=f"r{index}") for index, rule in enumerate(made, 1)]
         active = [activating(rule.name, value, True) for rule in named if rule.takes_parameter for value in values]
         asserted = [asserting(name, how, "CREATE") for name, how in zip(ASSERTIONS, violations, strict=True) if how]
@@ -106,18 +127,20 @@ class RuleMachine(RuleBasedStateMachine):
     @rule(
         steps=st.lists(IN_TRANSACTION, min_size=2, max_size=5),
         commits=st.sampled_from([True] * 6 + [False]),
-        meanwhile=st.one_of(st.none(), st.none(), ROWS),
+        meanwhile=st.one_of(st.none(), st.none(), ROWS, st.just(Step(DETACHED))),
     )
     def transaction(self, steps: list[Step], commits: bool, meanwhile: Step | None = None) -> None:
         """Several statements, then commit or rollback. One that fails changes nothing, and the transaction goes on."""
         self.log.append("BEGIN")
         tx, model = self.db.transaction(), ModelTransaction(self.model)
         try:
+            done = []
             for step in steps:
-                self.step(tx, model, step)
-                self.same(bag(tx.sql("SELECT * FROM audit").rows()), model.now.rows["audit"], "audit")
-            if meanwhile is not None and commits and not any(made.python for made in self.model.rules.values()):
-                self.after_another(tx, steps, meanwhile)
+                done += [step] if self.step(tx, model, step) else []
+                if meanwhile is None:  # else every rule that fires meanwhile would be a conflict
+                    self.same(bag(tx.sql("SELECT * FROM audit").rows()), model.now.rows["audit"], "audit")
+            if meanwhile is not None and commits:
+                self.after_another(tx, done, meanwhile)
                 return
             self.log.append("COMMIT" if commits else "ROLLBACK")
             if commits:
@@ -126,13 +149,19 @@ class RuleMachine(RuleBasedStateMachine):
             tx.rollback()
 
     def after_another(self, tx: Any, steps: list[Step], meanwhile: Step) -> None:
-        """Commits after another session has: a conflict, or what the transaction does on the newer state."""
-        mine, self.db = self.db, self.connect()
-        try:
-            self.alone(meanwhile)
-        finally:
-            self.db.close()
-            self.db = mine
+        """Commits after another session has: a conflict, or what the transaction does on the newer state.
+
+        `steps` are those that were not refused; the others have changed nothing, whatever they would do now.
+        """
+        if meanwhile.text == DETACHED:
+            self.detached()
+        else:
+            mine, self.db = self.db, self.connect()
+            try:
+                self.alone(meanwhile)
+            finally:
+                self.db.close()
+                self.db = mine
         self.log.append("COMMIT after that")
         model = ModelTransaction(self.model)
         for step in steps:
@@ -152,7 +181,31 @@ class RuleMachine(RuleBasedStateMachine):
         else:
             self.must_fail(lambda: self.db.sql(step.text), refused)
 
-    @rule(what=st.one_of(rules(WITHIN), st.sampled_from(["reopen", "compact", "vacuum"])))
+    @precondition(lambda self: bool(self.model.waiting))
+    @rule(sessions=st.integers(1, 2))
+    def detached(self, sessions: int = 1) -> None:
+        """Other sessions run firings of detached rules; those that they add to may be left."""
+        state = self.db._store.refresh()
+        names = {made.id: made.name for made in state.rules.values()}
+        opened = [self.session() for _ in range(sessions)]
+        for session in opened:
+            session._detached.wake()
+        for session in opened:
+            session.close()
+        newest = self.db._store.refresh()
+        entries = list(itertools.islice(self.db._store.ledger.entries(newest.number), newest.number - state.number))
+        replay = Replay(self.model, names, self.same)
+        for entry in reversed(entries):
+            self.log.append(f"DETACHED {entry.get('epoch', '')} {entry.get('waiting', '')}")
+            written = [newest.relations[key] for key in entry.get("files", ())]
+            changed = {relation.name for relation in written if not relation.is_hidden}
+            replay.entry(entry, changed, lambda after, before: net(after, before, STORED))
+        self.model = replay.model
+        self.compare_contents()
+        found = sorted((names[each.rule], each.epoch, bool(each.parked)) for each in newest.waiting)
+        self.same(found, sorted((each.rule, each.epoch, each.parked) for each in self.model.waiting), "still waiting")
+
+    @rule(what=st.one_of(rules(), st.sampled_from(["reopen", "compact", "vacuum"])))
     def other(self, what: Rule | str) -> None:
         """A rule whose action is a Python function, or what rules do not see."""
         if isinstance(what, str):
@@ -162,7 +215,7 @@ class RuleMachine(RuleBasedStateMachine):
 
     def in_python(self, made: Rule) -> None:
         self.log.append(str(made))
-        self.register(made)
+        self.register(self.db, made)
         there = self.model.rules.get(made.name)
         if there is not None and replace(there, number=0, enabled=True) == made:
             return
@@ -170,7 +223,7 @@ class RuleMachine(RuleBasedStateMachine):
         model.statement(creating(made, True).modelled)
         self.model = model.now
 
-    def register(self, made: Rule) -> None:
+    def register(self, db: vk.Database, made: Rule) -> None:
         source = made.source if made.watched.query is None else f"({made.watched.query})"
 
         def action(change: Any, tx: Any) -> None:
@@ -181,7 +234,7 @@ class RuleMachine(RuleBasedStateMachine):
             if made.effect:
                 tx.sql(made.effect)
 
-        self.db.rule(
+        db.rule(
             source,
             " or ".join(made.events),
             name=made.name,
@@ -198,15 +251,13 @@ class RuleMachine(RuleBasedStateMachine):
             return
         self.db.close()
         self.db = self.connect()
-        for made in self.model.rules.values():
-            if made.python:
-                self.register(made)
 
-    def step(self, tx: Any, model: ModelTransaction, step: Step) -> None:
+    def step(self, tx: Any, model: ModelTransaction, step: Step) -> bool:
+        """A step of a transaction; whether it was not refused."""
         if step.text == PREVIEW:
             self.log.append(PREVIEW)
             self.preview(tx, model)
-            return
+            return True
         modelled = model.check if step.text == CHECK else lambda: model.statement(step.modelled)
         self.log.append(step.text)
         refused = self.refusal(modelled)
@@ -214,6 +265,7 @@ class RuleMachine(RuleBasedStateMachine):
             tx.sql(step.text)
         else:
             self.must_fail(lambda: tx.sql(step.text), refused)
+        return refused is None
 
     def finish(self, commit: Any, model: ModelTransaction) -> None:
         """The commit, and what it tells of changes, firings and warnings."""
@@ -227,14 +279,16 @@ class RuleMachine(RuleBasedStateMachine):
         if done is None:
             self.same((expected, outcome[0].waiting), ({}, []), "no commit")
         else:
-            found = {name: change.weights() for name, change in done.changes.items() if name != "later"}
+            found = {name: change.weights() for name, change in done.changes.items()}
             self.same(found, expected, "changes")
             entry = self.last = self.entry(done.epoch)
             names = {rule.id: rule.name for rule in self.rules_at(done.epoch - 1)}
             self.same([(each["name"], each["rows"]) for each in entry.get("fired", ())], outcome[0].fired, "fired")
-            waiting = [(names[each["rule"]], each["rows"]) for each in entry.get("waiting", ()) if "ended" not in each]
+            added = [each for each in entry.get("waiting", ()) if each.get("epoch") == done.epoch]
+            waiting = [(names[each["rule"]], each["rows"]) for each in added]
             self.same(sorted(waiting), sorted(outcome[0].waiting), "waiting")
             self.same(sorted(name_of(text) for text in done.warnings), outcome[0].warnings, "warnings")
+            model.now.at_epoch(done.epoch)
         self.model = model.now
 
     def preview(self, tx: Any, model: ModelTransaction) -> None:

@@ -1,15 +1,15 @@
 """What active rules and assertions mean, as a plain program: everything is recomputed, every state is copied.
 
 A rule sees the difference between now and the state when it was last considered. Of the triggered rules the first is
-considered; this is repeated until none is triggered.
+considered; this is repeated until none is triggered. What a detached rule sees at a commit is kept until it is run.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.rules.actions import CONDITIONS, EFFECTS, Refused, Scene, Transition, text_of
@@ -48,6 +48,28 @@ class Rule:
         return self.watched.parameter
 
 
+@dataclass(frozen=True)
+class Firing:
+    """A firing of a detached rule: what it saw at its epoch, for each activation, and the rows before that epoch.
+
+    `number` is the rule's. A parked one has failed and waits for RETRY.
+    """
+
+    rule: str
+    number: int
+    parts: tuple[tuple[Any, Transition], ...]
+    before: Contents
+    epoch: int = 0
+    parked: bool = False
+
+    def __deepcopy__(self, memo: object) -> Firing:
+        return self  # never changed, and copied with every state
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for _, part in self.parts)
+
+
 def first_rows() -> Contents:
     """A new database."""
     return {name: Counter(ROWS.get(name, ())) for name in TABLES} | {
@@ -57,9 +79,10 @@ def first_rows() -> Contents:
 
 @dataclass
 class Model:
-    """A database: rows of tables, rules in the order of their creation, their activations, and assertions.
+    """A database: rows of tables, rules in the order of their creation, their activations, assertions, and firings.
 
-    `fresh` are the assertions that the transaction has made or changed; `made` counts rules.
+    `fresh` are the assertions that the transaction has made or changed; `made` counts rules. `waiting` are the firings
+    of detached rules that have not come to their end.
     """
 
     rows: Contents = field(default_factory=first_rows)
@@ -68,9 +91,28 @@ class Model:
     assertions: dict[str, str] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     made: int = 0
+    waiting: list[Firing] = field(default_factory=list)
 
     def copy(self) -> Model:
         return copy.deepcopy(self)
+
+    def at_epoch(self, epoch: int) -> Model:
+        """The same; the firings that the last transaction has added are of that epoch."""
+        self.waiting = [replace(firing, epoch=epoch) if not firing.epoch else firing for firing in self.waiting]
+        return self
+
+    def forget(self, name: str) -> None:
+        """A rule is dropped, with its activations and its firings."""
+        del self.rules[name]
+        self.active.pop(name, None)
+        self.waiting = [firing for firing in self.waiting if firing.rule != name]
+
+    def next_firing(self, name: str) -> Firing | None:
+        """The firing of a rule that can be run next."""
+        if not self.rules[name].enabled:
+            return None
+        mine = [firing for firing in self.waiting if firing.rule == name and not firing.parked]
+        return min(mine, key=lambda firing: firing.epoch, default=None)
 
 
 @dataclass
@@ -108,12 +150,22 @@ class ModelTransaction:
     def commit(self) -> Outcome:
         """Processes rules and assertions a last time; the caller takes `now` over."""
         self._point(("immediate", "deferred"))
-        waiting = []
-        for rule in self._rules(("detached",)):
-            parts = self._parts(rule, self.start.rows)
-            if any(part.rows for _, part in parts):
-                waiting.append((rule.name, sum(part.rows for _, part in parts)))
-        return Outcome(self.fired, waiting, self._check(), [])
+        found = [(rule, self._parts(rule, self.start.rows)) for rule in self._rules(("detached",))]
+        added = [Firing(rule.name, rule.number, tuple(parts), self.start.rows) for rule, parts in found if parts]
+        self.now.waiting += added
+        return Outcome(self.fired, [(firing.rule, firing.rows) for firing in added], self._check(), [])
+
+    def run(self, firing: Firing) -> tuple[int, Outcome | None]:
+        """Carries out a firing in this transaction: for how many rows, and what the commit does if it has changed some.
+
+        The condition is tested now; AS OF OLD is the state before the epoch of the firing.
+        """
+        self.now.waiting.remove(firing)
+        rows = self._act(self.now.rules[firing.rule], firing.parts, firing.before)
+        if self.now.rows == self.start.rows:
+            return rows, None
+        self._point(("immediate",))
+        return rows, self.commit()
 
     def preview(self) -> Outcome:
         """What a commit would do, were Python actions not called; `self` is a copy."""
@@ -177,18 +229,23 @@ class ModelTransaction:
         return [(value, part) for value, part in found if part.rows]
 
     def _fire(self, rule: Rule, parts: list[tuple[Any, Transition]]) -> None:
+        rows = self._act(rule, parts, self.start.rows)
+        if rows:
+            self.fired.append((rule.name, rows))
+
+    def _act(self, rule: Rule, parts: Iterable[tuple[Any, Transition]], before: Contents) -> int:
+        """Tests the condition and runs the action for each activation, or each row; for how many rows."""
         rows = 0
         for value, part in parts:
             for one in rows_of(part) if rule.each_row else [part]:
-                scene = Scene(self.now.rows, self.start.rows, one)
+                scene = Scene(self.now.rows, before, one)
                 if rule.condition is not None and not CONDITIONS[rule.condition](scene):
                     continue
                 rows += one.rows
                 if not (rule.python and self.dry):
                     audit(rule, value, scene)
                     EFFECTS[rule.effect](scene)
-        if rows:
-            self.fired.append((rule.name, rows))
+        return rows
 
     # assertions -------------------------------------------------------------------------------------
 

@@ -60,6 +60,12 @@ def test_columns_and_kinds_that_cannot_trigger() -> None:
     assert str(found.rules[2]) == "hook: a rule that changes of item can trigger"
 
 
+def test_what_a_python_function_writes_is_not_known() -> None:
+    (found,) = analyze_script(TABLES + "CREATE RULE f ON orders DO PYTHON f;").rules
+    assert str(found) == "f: a rule that changes of orders can trigger, writes what is not known"
+    assert (found.writes, found.to_json()["writes"], found.warnings) == (None, None, ())
+
+
 def test_a_nervous_rule_with_parameters() -> None:
     text = (
         "CREATE RULE r (which INT) NERVOUS ON (SELECT id FROM item WHERE id = :which) "

@@ -26,6 +26,7 @@ def test_a_result_remarks_what_is_violated(warned: vk.Database) -> None:
     assert warned.sql("SELECT a FROM low ORDER BY a").rows() == [(2,), (3,)]
 
 
+@pytest.mark.spark_long
 def test_history_counts_the_new_violating_rows(warned: vk.Database) -> None:
     warned.sql("INSERT INTO t VALUES (1, 5), (2, 20)")
     warned.sql("INSERT INTO t SELECT 10 + id, 11 FROM range(7)")

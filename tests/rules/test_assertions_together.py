@@ -90,6 +90,7 @@ def added(before: dict[str, Counter[Any]], after: dict[str, Counter[Any]]) -> di
     return {each: rows for each, rows in found.items() if rows}
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize("seed", [1, *long(*range(2, 12))])
 def test_random_transactions(db: vk.Database, engine: str, seed: int) -> None:
     rng = random.Random(seed)
@@ -111,7 +112,7 @@ def test_random_transactions(db: vk.Database, engine: str, seed: int) -> None:
                 assert warning.endswith(f"by {rows_text(columns[called], expected[called])}")
         told += len(warnings)
         before = after
-    assert told > (15 if engine == "sail" else 0)
+    assert told > 10 or engine == "spark"  # where a few steps may violate nothing
 
 
 def _few(rng: random.Random, tx: vk.Transaction) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viewkeeper.rules.bound_texts import bound, parameters_in
+from viewkeeper.rules.bound_texts import bound, parameters_in, unbound
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,17 @@ def test_a_parameter_after_anything_but_a_value(text: str) -> None:
 def test_a_path_into_a_variant_is_no_parameter(text: str) -> None:
     assert parameters_in(text) == set()
     assert bound(text, {":x": "7"}) == text
+
+
+def test_spans_of_a_bound_text_are_found_in_the_text() -> None:
+    text, values = "f(:x, a) > new.b AND b = :x", {":x": "CAST(NULL AS INT)", "new.b": "1"}
+    made = bound(text, values)
+    for word in ("f", "a)", "AND", "b =", "f(", "> "):
+        at = made.index(word)
+        start, end = unbound(text, values, at, at + len(word))
+        assert (start, text[start:end]) == (text.index(word), word)
+    for part, name in (("NULL", ":x"), ("CAST(NULL AS INT)", ":x"), ("1", "new.b"), (", a) > 1", ", a) > new.b")):
+        at = made.index(part)
+        start, end = unbound(text, values, at, at + len(part))
+        assert text[start:end] == name
+    assert unbound(text, values, 0, len(made)) == (0, len(text))

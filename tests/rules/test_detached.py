@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -314,6 +315,7 @@ def test_two_handles_run_each_firing_once(connect: Connect) -> None:
     check_ledger(first)
 
 
+@pytest.mark.spark_long
 def test_firings_survive_compaction_vacuum_and_a_snapshot(connect: Connect) -> None:
     db = connect(keep="0 seconds")
     db.sql(TABLES)
@@ -354,6 +356,76 @@ def test_a_view_that_was_redefined_meanwhile_is_seen_as_it_was(connect: Connect)
     db._actions.register("later", lambda change, tx: got.append(change.inserted.to_pylist()))
     ended(db)
     assert got == [[{"a": 1, "b": 9}], [{"a": 2, "b": 3}]]
+
+
+def mistaken_in(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[list[float], list[str]]:
+    """Makes a function raise what none should; when it was called, and what threads reported of it."""
+    calls: list[float] = []
+    reported: list[str] = []
+
+    def mistaken(*_: object, **__: object) -> None:
+        calls.append(time.monotonic())
+        raise LookupError("a mistake of our own")
+
+    monkeypatch.setattr(name, mistaken)
+    monkeypatch.setattr(threading, "excepthook", lambda found: reported.append(repr(found.exc_value)))
+    return calls, reported
+
+
+@pytest.mark.spark_long
+def test_a_mistake_of_our_own_in_an_attempt_is_recorded_and_reported(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewkeeper.rules.detached.AFTER_MISTAKE_SECONDS", 0.2)
+    db = connect(tuning=QUICK)
+    db.sql(TABLES)
+    db.sql("CREATE RULE r DETACHED ON t DO INSERT INTO log SELECT 'r', a FROM inserted")
+    calls, reported = mistaken_in(monkeypatch, "viewkeeper.rules.detached_firings.transition_at")
+    db.sql("INSERT INTO t VALUES (1, 1)")
+    ended(db)
+    assert outcomes(db) == [("r", "parked: 3 attempts failed, the last one: LookupError: a mistake of our own")]
+    wait_until(lambda: len(reported) == 3)
+    assert set(reported) == {"LookupError('a mistake of our own')"}
+    assert len(calls) == 3
+    assert min(after - before for before, after in itertools.pairwise(calls)) >= 0.2
+
+
+@pytest.mark.spark_long
+def test_a_mistake_of_our_own_beside_an_attempt_is_reported_and_makes_no_hot_loop(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewkeeper.rules.detached.AFTER_MISTAKE_SECONDS", 0.5)
+    db = connect(tuning=QUICK)
+    db.sql(TABLES)
+    db.sql("CREATE RULE r DETACHED ON t DO INSERT INTO log SELECT 'r', a FROM inserted")
+    with monkeypatch.context() as broken:
+        calls, reported = mistaken_in(broken, "viewkeeper.rules.detached.turn")
+        db.sql("INSERT INTO t VALUES (1, 1)")
+        wait_until(lambda: len(reported) == 2)
+        assert calls[1] - calls[0] >= 0.5
+    ended(db)
+    assert logged(db) == [("r", 1)]
+
+
+@pytest.mark.spark_long
+def test_a_storage_that_fails_beside_an_attempt_is_asked_again(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = connect()
+    db.sql(TABLES)
+    db.sql("CREATE RULE r DETACHED ON t DO INSERT INTO log SELECT 'r', a FROM inserted")
+    failed: list[str] = []
+
+    def unreachable(*_: object) -> None:
+        failed.append("once")
+        raise OSError("the disk is away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("viewkeeper.rules.detached.turn", unreachable)
+        db.sql("INSERT INTO t VALUES (1, 1)")
+        wait_until(lambda: bool(failed))
+    wait_until(lambda: logged(db) == [("r", 1)])
+    assert db._store.state.waiting == ()
 
 
 def test_a_closed_or_failed_database_raises_nothing_in_threads(connect: Connect) -> None:

@@ -161,3 +161,71 @@ def test_an_activation_without_a_value_names_the_parameter(made: vk.Database) ->
     made.sql(f"CREATE RULE r (p BIGINT) ON (SELECT id FROM item WHERE v > :p) DO {reports('r', 'id')}")
     with pytest.raises(vk.errors.TypeMismatch, match="the parameter p of r cannot be NULL"):
         made.sql("ACTIVATE RULE r (NULL)")
+
+
+def one_failed_firing(db: vk.Database) -> None:
+    """A detached rule `r` with one firing that is parked."""
+    db.sql("CREATE RULE r DETACHED ON bag DO INSERT INTO item SELECT a, a FROM inserted")
+    db.sql("INSERT INTO item VALUES (1, 0)")
+    db.sql("INSERT INTO bag VALUES (1)")
+    assert db.wait_for_rules()
+    assert [firing.parked != "" for firing in db._store.refresh().waiting] == [True]
+
+
+def test_a_rule_is_dropped_with_a_firing_that_was_added_meanwhile(connect: Callable[..., vk.Database]) -> None:
+    """The firing was left without its rule, and every commit after that failed."""
+    db, other = connect(), connect()
+    db.sql(TABLES)
+    db.sql("CREATE RULE r DETACHED ON bag DO INSERT INTO item SELECT a, a FROM inserted")
+    other._detached.close()
+    tx = db.transaction()
+    tx.sql("DROP RULE r")
+    db._detached.close()
+    other.sql("INSERT INTO bag VALUES (1)")
+    with pytest.raises(vk.errors.Conflict, match="another transaction has fired the rule 'r'"):
+        tx.commit()
+    db.sql("DROP RULE r")
+    assert db._store.refresh().waiting == ()
+    db.sql("INSERT INTO bag VALUES (2)")
+
+
+def test_a_firing_is_repeated_once_where_two_sessions_ask_for_it(connect: Callable[..., vk.Database]) -> None:
+    """The second RETRY made a firing wait again that had come to its end."""
+    db = connect(tuning=vk.Tuning(action_attempts=1))
+    db.sql(TABLES)
+    one_failed_firing(db)
+    db.sql("DELETE FROM item")
+    tx = connect().transaction()
+    tx.sql("RETRY RULE r")
+    db.sql("RETRY RULE r")
+    assert db.wait_for_rules()
+    db.sql("DELETE FROM item")
+    with pytest.raises(vk.errors.Conflict, match="another transaction has ended the firing of the rule 'r' at epoch 6"):
+        tx.commit()
+    assert db.wait_for_rules()
+    assert db.sql("SELECT * FROM item").rows() == []
+
+
+def test_firings_are_not_repeated_after_their_rule_was_dropped(connect: Callable[..., vk.Database]) -> None:
+    """They waited for a rule that was not there."""
+    db = connect(tuning=vk.Tuning(action_attempts=1))
+    db.sql(TABLES)
+    one_failed_firing(db)
+    tx = db.transaction()
+    tx.sql("RETRY RULE r")
+    connect().sql("DROP RULE r")
+    with pytest.raises(vk.errors.Conflict, match="another transaction has ended the firing of the rule 'r' at epoch 6"):
+        tx.commit()
+    assert db._store.refresh().waiting == ()
+
+
+def test_a_definition_that_fails_keeps_the_firings_of_the_rule(connect: Callable[..., vk.Database]) -> None:
+    """The rule was kept, and its firings were dropped."""
+    db = connect(tuning=vk.Tuning(action_attempts=1))
+    db.sql(TABLES)
+    one_failed_firing(db)
+    with db.transaction() as tx:
+        with pytest.raises(vk.errors.NotFound):
+            tx.sql("CREATE OR REPLACE RULE r DETACHED ON bag DO INSERT INTO item SELECT nothing, a FROM inserted")
+        tx.sql("INSERT INTO item VALUES (7, 7)")
+    assert db.sql("RETRY RULE r").count == 1

@@ -117,3 +117,28 @@ def test_create_rule_warns(db: vk.Database) -> None:
     db.sql("ALTER RULE buy DISABLE")
     assert db.sql(fill.replace("CREATE RULE fill", "CREATE OR REPLACE RULE fill")).remarks == []
     assert [row[0] for row in db.sql("SHOW RULES").rows()] == ["buy", "note", "fill"]
+
+
+@pytest.mark.spark_long
+def test_a_rule_in_python_warns_as_create_rule_does(db: vk.Database) -> None:
+    db.sql("CREATE TABLE t (a INT); CREATE TABLE u (a INT)")
+    db.sql("CREATE RULE copy ON t DO INSERT INTO u SELECT a FROM inserted")
+    seen: list[int] = []
+
+    def note(change: vk.Change, tx: vk.Transaction) -> None:
+        seen.extend(change.inserted["a"].to_pylist())
+
+    told = (
+        "the rules copy and note have the same priority, and copy writes u, which note reads: copy, the older one, "
+        "goes first; PRIORITY can say otherwise"
+    )
+    with pytest.warns(UserWarning, match="the same priority") as caught:
+        db.rule(on="u")(note)
+    assert [str(warning.message) for warning in caught] == [told]
+    assert caught[0].filename == __file__
+    db.rule(on="u")(note)  # the rule is there already: nothing is said again
+    db.sql("INSERT INTO t VALUES (1)")
+    assert seen == [1]
+    db.rule(on="u", priority=1)(note)
+    assert "  which tables it changes is not known: warnings" in db.explain_rule("note")
+    assert "is not known" not in db.explain_rule("copy")

@@ -43,6 +43,7 @@ def tower(db: vk.Database) -> None:
             )
 
 
+@pytest.mark.spark_long
 def test_rows_are_dropped_behind_the_front(db: vk.Database, held: list[tuple[set[str], int]]) -> None:
     tower(db)
     held.clear()
@@ -57,6 +58,7 @@ def test_rows_are_dropped_behind_the_front(db: vk.Database, held: list[tuple[set
     assert held[-1] == (set(), 0)
 
 
+@pytest.mark.spark_long
 def test_changes_of_shared_joins_are_dropped_behind_the_front(
     connect: Callable[..., vk.Database], held: list[tuple[set[str], int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

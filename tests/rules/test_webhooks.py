@@ -25,7 +25,6 @@ from viewkeeper.rules import webhooks
 
 Connect = Callable[..., vk.Database]
 
-pytestmark = pytest.mark.spark_long
 
 QUICK = vk.Tuning(retry_seconds=0.02, action_attempts=3)
 
@@ -36,6 +35,7 @@ def hook() -> Iterator[Receiver]:
         yield made
 
 
+@pytest.mark.spark_long
 def test_one_document_for_a_firing_with_its_key(db: vk.Database, hook: Receiver) -> None:
     db.sql(TABLES)
     db.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
@@ -83,6 +83,7 @@ def test_values_of_all_types_are_json(db: vk.Database, hook: Receiver) -> None:
     assert row["r"] == {"a": 1, "b": None}
 
 
+@pytest.mark.spark_long
 def test_the_signature_covers_the_time_and_the_body(db: vk.Database, hook: Receiver) -> None:
     db.sql(TABLES)
     text = f"CREATE RULE w DETACHED ON t DO {hook.action(options=', secret = ' + repr('s3cret words'))}"
@@ -97,6 +98,7 @@ def test_the_signature_covers_the_time_and_the_body(db: vk.Database, hook: Recei
     assert abs(int(got.headers["Viewkeeper-Timestamp"]) - time.time()) < 60
 
 
+@pytest.mark.spark_long
 def test_a_secret_is_shown_once_if_it_was_made_and_never_if_it_was_given(db: vk.Database, hook: Receiver) -> None:
     db.sql(TABLES)
     (remark,) = db.sql(f"CREATE RULE made DETACHED ON t DO {hook.action('/made')}").remarks
@@ -115,6 +117,7 @@ def test_a_secret_is_shown_once_if_it_was_made_and_never_if_it_was_given(db: vk.
     assert not [text for text in shown if made in text or "hush-hush" in text]
 
 
+@pytest.mark.spark_long
 def test_an_activation_is_named_in_its_rows_and_its_condition_is_its_own(db: vk.Database, hook: Receiver) -> None:
     db.sql(TABLES)
     condition = "EXISTS (SELECT * FROM inserted WHERE a < 5 AND :x < 3)"
@@ -136,6 +139,7 @@ def test_an_activation_is_named_in_its_rows_and_its_condition_is_its_own(db: vk.
     assert outcomes(db) == [("w", "condition not met"), ("w", "done")]
 
 
+@pytest.mark.spark_long
 def test_every_attempt_has_the_same_key_and_body(connect: Connect, hook: Receiver) -> None:
     db = connect(tuning=QUICK)
     db.sql(TABLES)
@@ -147,6 +151,7 @@ def test_every_attempt_has_the_same_key_and_body(connect: Connect, hook: Receive
     assert outcomes(db) == [("w", "done")]
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
@@ -169,6 +174,7 @@ def test_everything_but_a_success_is_a_failure_with_its_reason(
     assert len(hook.received) == 1
 
 
+@pytest.mark.spark_long
 def test_parked_firings_are_repeated_and_later_ones_are_not_held(connect: Connect, hook: Receiver) -> None:
     db = connect(tuning=QUICK)
     db.sql(TABLES)
@@ -187,6 +193,7 @@ def test_parked_firings_are_repeated_and_later_ones_are_not_held(connect: Connec
     assert [outcome for _, outcome in outcomes(db)] == ["done", "done"]
 
 
+@pytest.mark.spark_long
 def test_a_poisoned_webhook_holds_neither_others_nor_commits(connect: Connect, hook: Receiver) -> None:
     db = connect(tuning=vk.Tuning(retry_seconds=3600.0))
     db.sql(TABLES)
@@ -207,6 +214,7 @@ def test_a_poisoned_webhook_holds_neither_others_nor_commits(connect: Connect, h
     wait_until(lambda: len(hook.at("/slow")) == 4)
 
 
+@pytest.mark.spark_long
 def test_a_server_that_answers_too_slowly_is_given_up(connect: Connect) -> None:
     db = connect(tuning=vk.Tuning(action_attempts=1))
     db.sql(TABLES)
@@ -294,6 +302,7 @@ def test_exactly_the_address_that_was_checked_is_connected_to(hook: Receiver, mo
         webhooks.send(Action(WEBHOOK, url, "s"), "key", b"{}")
 
 
+@pytest.mark.spark_long
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -311,6 +320,7 @@ def test_what_cannot_be_an_address_is_refused_when_the_rule_is_made(db: vk.Datab
     assert caught.value.message == message
 
 
+@pytest.mark.spark_long
 def test_a_server_that_is_not_there_is_a_failure_with_its_reason(connect: Connect) -> None:
     db = connect(tuning=vk.Tuning(action_attempts=1))
     db.sql(TABLES)
@@ -370,6 +380,7 @@ def test_a_certificate_must_be_trusted_and_of_the_name(certificate: Path, monkey
         assert [each.key for each in hook.received] == ["key"]
 
 
+@pytest.mark.spark_long
 def test_the_ledger_alone_has_the_secret(db: vk.Database, hook: Receiver) -> None:
     """It has to be stored, because any process may have to sign; no other file of the database has it."""
     db.sql(TABLES)

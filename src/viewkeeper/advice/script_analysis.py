@@ -30,6 +30,7 @@ from viewkeeper.sql.declared import DeclaredTyper
 from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.query import translate
 from viewkeeper.sql.rule_effects import effects_of, names_read
+from viewkeeper.sql.rule_statements import VIOLATED
 from viewkeeper.sql.tokens import Statement, split
 
 
@@ -46,17 +47,26 @@ class AssertionAnalysis:
 
 @dataclass(frozen=True)
 class RuleAnalysis:
-    """A rule: the tables whose changes can trigger it, those that its action writes, and warnings."""
+    """A rule: the tables whose changes can trigger it, those that its action writes, and warnings.
+
+    `writes` is None if the action is a Python function: what that writes is not known, and no warning counts with it.
+    """
 
     name: str
     watches: tuple[str, ...]
-    writes: tuple[str, ...]
+    writes: tuple[str, ...] | None
     warnings: tuple[str, ...]
 
     def __str__(self) -> str:
         writes = f", writes {', '.join(self.writes)}" if self.writes else ""
+        writes = ", writes what is not known" if self.writes is None else writes
         head = f"{self.name}: a rule that changes of {', '.join(self.watches)} can trigger{writes}"
         return "\n".join([head, *(f"  {warning}" for warning in self.warnings)])
+
+    def to_json(self) -> dict[str, Any]:
+        """The analysis for programs."""
+        writes = None if self.writes is None else list(self.writes)
+        return {"rule": self.name, "watches": list(self.watches), "writes": writes, "warnings": list(self.warnings)}
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,7 @@ class ScriptAnalysis:
         if self.assertions:
             body["assertions"] = [{"assertion": one.name, "check": list(one.lines)} for one in self.assertions]
         if self.rules:
-            body["rules"] = [
-                {"rule": r.name, "watches": list(r.watches), "writes": list(r.writes), "warnings": list(r.warnings)}
-                for r in self.rules
-            ]
+            body["rules"] = [rule.to_json() for rule in self.rules]
         return body
 
 
@@ -127,7 +134,7 @@ class _Script:
         if parsed.query is not None:
             node = self._translated(parsed.query, parsed.query.whole)
         else:
-            node = self._translated(f"SELECT true AS violated WHERE NOT ({parsed.condition})")
+            node = self._translated(f"{VIOLATED}{parsed.condition})")
         lines: list[str] = []
         for key, kinds in relevant_kinds(node, Kinds.ADDITIONS).items():
             relation = self.known.stored[key]
@@ -159,10 +166,11 @@ class _Script:
         )
         self._reactions = [one for one in self._reactions if one.name.lower() != reaction.name.lower()]
         self._reactions.append(reaction)
+        writes = tuple(dict.fromkeys(self._called(write.table) for write in reaction.writes))
         return RuleAnalysis(
             reaction.name,
             tuple(map(self._called, reaction.watches)),
-            tuple(dict.fromkeys(self._called(write.table) for write in reaction.writes)),
+            None if isinstance(parsed.action, statements.PythonAction) else writes,
             tuple(warnings(self._reactions, reaction.name, self._called)),
         )
 

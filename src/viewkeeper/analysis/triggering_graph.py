@@ -2,7 +2,8 @@
 
 A rule leads to another if its action can make a kind of change, of columns that are read, that can trigger the other
 one (Ceri and Widom 1991, section 9). A cycle need not end. Two rules of one priority are not confluent if one writes
-what the other reads, or if both write a table by operations that do not commute.
+what the other reads, or if both write a table by operations that do not commute. What a Python function writes is not
+known: such a rule leads to no other here, though others may lead to it.
 """
 
 from __future__ import annotations

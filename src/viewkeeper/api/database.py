@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -404,20 +405,24 @@ class Database:
 
         `on` is a relation or a query in brackets; `when` names events, joined by "or". The rule has the function's name
         unless one is given. Where the database has the same rule already, the function is registered as its action;
-        every process whose changes may fire the rule has to do that.
+        every process whose changes may fire the rule has to do that. What CREATE RULE remarks on the rule comes as
+        Python warnings (UserWarning).
         """
 
-        def made(function: RuleFunction) -> RuleFunction:
+        def registered(function: RuleFunction) -> RuleFunction:
             called = name or function.__name__
             statement = rule_statement(called, on, when, nervous, coupling, priority, condition, each_row)
             there = next((r for r in self._store.refresh().rules.values() if r.name.lower() == called.lower()), None)
+            made = Result()
             if there is None or there.text != statement.text:
-                self._alone(lambda tx: tx.change(lambda inside: create_rule(inside, statement, self._actions)))
+                made = self._alone(lambda tx: tx.change(lambda inside: create_rule(inside, statement, self._actions)))
             self._actions.register(called, function)
             self._detached.wake()
+            for remark in made.remarks:
+                warnings.warn(remark, stacklevel=2)
             return function
 
-        return made
+        return registered
 
     def _declare_target(self, function: Function) -> None:
         """Enters a function in the ledger, and has it here."""

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from viewkeeper.algebra.durations import seconds
+from viewkeeper.cli.output import note
 from viewkeeper.cli.session import Options
 
 
@@ -54,7 +55,7 @@ def serve(
     from viewkeeper.server.token_files import stored_tokens
 
     if token is not None and len(token) < 8:
-        raise click.UsageError("the token is too short: give one that cannot be guessed, of 8 letters or more")
+        note("the token is short: others can guess it; better give one of 20 letters or more")
     if not is_loopback(host) and token is None and not stored_tokens(options.storage):
         raise click.UsageError(
             f"without a token the server listens to this machine only, and {host} can be reached from others: "
@@ -66,6 +67,7 @@ def serve(
         "body_bytes": max_body,
         "rows": max_rows,
         "connections": max_connections,
+        "connections_per_client": max_connections,
         "rate": rate,
         "burst": None if rate is None else max(1, round(2 * rate)),
         "readers": readers,

@@ -13,8 +13,8 @@ from viewkeeper.algebra.durations import seconds
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import SqlError, StorageError, ViewkeeperError, place_of
+from viewkeeper.feed.bound_rows import Condition, Values, read_condition
 from viewkeeper.feed.channels import Channel, frame_of
-from viewkeeper.feed.conditions import Condition, Values, read_condition
 from viewkeeper.feed.followed import Followed, named
 from viewkeeper.feed.subscription import DEMAND, MOST_FRAMES, Subscription
 from viewkeeper.log.open_log import Held
@@ -74,6 +74,8 @@ class Feeds:
             raise SqlError(f"there is no precision '{precision}'", hint="use 'exact' or 'nervous'")
         followed = self.followed(what)
         state = self.store.refresh()
+        if precision == "nervous":
+            followed = followed.made_nervous(state)
         schema = followed.schema(state)
         condition = Condition("") if where is None else read_condition(where, schema, followed.name)
         if condition.text and not condition.columns:
@@ -88,7 +90,7 @@ class Feeds:
         with self.changed:
             if self._closing:
                 raise StorageError("the database is closed", hint="connect again: viewkeeper.connect(path)")
-            key = (followed.key or followed.text, condition.columns)
+            key = (followed.key or followed.text, condition.columns, followed.nervous)
             channel = self._channels.get(key)
             if channel is None:
                 channel = self._channels[key] = Channel(followed, condition.columns, max(self._epoch, state.epoch))

@@ -16,14 +16,16 @@ from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.rows import canonical, consolidate, signed
 from viewkeeper.algebra.schema import Column, Schema, make_schema
 from viewkeeper.algebra.serial import to_json
-from viewkeeper.algebra.types import quote, spelled
+from viewkeeper.algebra.types import quote
 from viewkeeper.catalog.definition import VIEW, Definition
 from viewkeeper.catalog.relations import Derived, Relation, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.typer import EngineTyper
-from viewkeeper.errors import Gone, NotFound, NotMaintainable
+from viewkeeper.errors import Gone, NotFound, NotMaintainable, SqlError
+from viewkeeper.feed.nervous import nervous_change
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed
+from viewkeeper.maintain.declared_keys import relation_keys
 from viewkeeper.maintain.net_changes import net_rows
 from viewkeeper.maintain.past_changes import virtual_change
 from viewkeeper.plan.maintainable import unsteady
@@ -44,19 +46,22 @@ from viewkeeper.transaction.open_transaction import change_between
 class Followed:
     """A relation by its id, or a query by its text."""
 
-    def __init__(self, store: Store, name: str, key: str = "", text: str = "") -> None:
-        """`name` is for display; `key` is the id of the relation, empty for a query."""
+    def __init__(self, store: Store, name: str, key: str = "", text: str = "", *, nervous: bool = False) -> None:
+        """`name` is for display; `key` is the id of the relation, empty for a query. `nervous`: see `nervous.py`."""
         self.store = store
         self.name = name
         self.key = key
         self.text = text
+        self.nervous = nervous
         self._translated: dict[int, Definition] = {}  # by the epoch from which the definitions it uses are those
         self._lock = threading.Lock()
 
     def where(self, condition: str) -> Followed:
         """The rows of it for which a condition holds."""
         source = f"({self.text})" if self.text else quote(self.name)
-        return Followed(self.store, self.name, text=f"SELECT * FROM {source} WHERE (\n{condition}\n)")
+        return Followed(
+            self.store, self.name, nervous=self.nervous, text=f"SELECT * FROM {source} WHERE (\n{condition}\n)"
+        )
 
     @property
     def is_stored(self) -> bool:
@@ -155,13 +160,28 @@ class Followed:
         """The net change after one epoch, up to another; it is derived now."""
         relation = self.relation(held.state, until, since)
         if isinstance(relation, VirtualView):
-            rows = self._derived(relation, lambda: virtual_change(self.store, held.state, relation, until, since))
+            rows = self._derived(relation, lambda: self._virtual(held, relation, since, until))
             return Change(relation.schema, lambda: rows)
         if relation.created > since:
             return self.snapshot(held, until)
         found = change_between(self.store, held, relation, since, until)
         self._derived(relation, lambda: found.rows)
         return found
+
+    def _virtual(self, held: Held, relation: VirtualView, since: int, until: int) -> pa.Table:
+        same = relation.created <= since and relation.definition_at(since) is relation.definition_at(until)
+        if self.nervous and same:
+            return nervous_change(self.store, held, relation, since, until)
+        return virtual_change(self.store, held.state, relation, until, since)
+
+    def made_nervous(self, state: State) -> Followed:
+        """The same with nervous changes. Raises if it may have duplicates, which could not be told from repetitions."""
+        if not relation_keys(state.relations.get, self.relation(state, state.epoch)):
+            raise SqlError(
+                f"a nervous subscription needs rows without duplicates, and {self.name} may have some",
+                hint="use precision = 'exact', or subscribe to SELECT DISTINCT ...",
+            )
+        return Followed(self.store, self.name, self.key, self.text, nervous=True)
 
     def snapshot(self, held: Held, epoch: int) -> Change:
         """All rows of an epoch, as a change from nothing."""
@@ -191,11 +211,6 @@ def named(store: Store, state: State, name: str) -> Followed | None:
     """What follows the relation of a name; None if there is none."""
     relation = state.find(name)
     return None if relation is None else Followed(store, relation.name, relation.id)
-
-
-def spelled_name(followed: Followed) -> str:
-    """Its name or query, as SQL has it."""
-    return f"({followed.text})" if followed.text else spelled(followed.name)
 
 
 def _defined(state: State, epoch: int) -> int:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.errors import Gone
+from viewkeeper.feed.bound_rows import Condition
 from viewkeeper.feed.channels import Channel, frame_of
-from viewkeeper.feed.conditions import Condition
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed, commits_after
 

@@ -22,7 +22,7 @@ from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_der
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, SessionLost, StatementTimeout, StorageError
 from viewkeeper.log.storage import now
-from viewkeeper.maintain.declared_keys import current_keys
+from viewkeeper.maintain.declared_keys import simplified
 from viewkeeper.maintain.failures import known_as, maintenance_failure
 from viewkeeper.maintain.net_changes import collected, net_difference
 from viewkeeper.maintain.once import OnceEach
@@ -36,7 +36,6 @@ from viewkeeper.maintain.state_reader import CommonChanges, Fetched, StateReader
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.maintain.watched_queries import Shared, WatchedChanges, WatchedQuery, with_rows
-from viewkeeper.plan.by_keys import without_needless
 from viewkeeper.plan.choice import Choice
 
 
@@ -154,9 +153,7 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
 def _watched(tx: Situation) -> list[WatchedQuery]:
     """The queries of the watched virtual views, but for those that are redefined."""
     return [
-        WatchedQuery(
-            key, simplified(tx, as_derived(tx.by_id(key)).definition.as_written), tx.wanted.get(key, Kinds.BOTH)
-        )
+        WatchedQuery(key, watched_query(tx, as_derived(tx.by_id(key))), tx.wanted.get(key, Kinds.BOTH))
         for key in sorted(tx.watched)
         if _former(tx, key) is None
     ]
@@ -191,11 +188,11 @@ def _watch(tx: Situation, queries: Sequence[WatchedQuery], changed: Collection[s
             tx.seen[key] = rows
 
 
-def simplified(tx: Situation, node: n.Node) -> n.Node:
-    """A query without the duplicate eliminations that keys make unnecessary, in both states."""
+def watched_query(tx: Situation, relation: Derived) -> n.Node:
+    """The query of a watched view, without the operators that keys make unnecessary in both states."""
+    node = relation.definition.as_written
     read = {scan.relation for scan in n.scans(node)}
-    there = {relation.id: relation for relation in tx.alive()}
-    return node if read & tx.defined.keys() else without_needless(node, current_keys(there.get))
+    return node if read & tx.defined.keys() else simplified(tx.by_id, relation)
 
 
 def _in_parallel(tx: Situation, level: list[Derived], work: Callable[[Derived], Maintained]) -> list[Maintained]:

@@ -112,6 +112,8 @@ def at_place(problem: ViewkeeperError, query: QueryText | None) -> ViewkeeperErr
             names = [part.replace("`", "") for part in near.group(1).split(", ")] if near else []
             known = [part for part in names if not is_reserved(part.rpartition(".")[2])]
             hint = f"did you mean {known[0]}?" if known else "check the spelling; DESCRIBE table lists its columns"
+            if query is not None and query.tree.find(exp.From) is None:
+                hint = "name a table in FROM that has it"
             place = query.place_of_column(parts) if query is not None else None
             return NotFound(f"there is no column '{column}'", place=place, hint=hint)
     if isinstance(problem, SqlError) or "invalid argument" in problem.message:

@@ -8,6 +8,9 @@ from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.rules.transitions import RuleChange
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
+CONDITION_BEGINS = "SELECT 1 AS holds WHERE ("
+"""What stands before a condition in the query that tests it."""
+
 
 class Actions(Protocol):
     """Carries out the actions of rules inside a transaction."""

@@ -15,6 +15,7 @@ from viewkeeper.errors import NotFound, Place, SqlError
 from viewkeeper.rules.transitions import Transition
 from viewkeeper.sql.bound_names import bound as bound
 from viewkeeper.sql.bound_names import names_in
+from viewkeeper.sql.bound_names import unbound as unbound
 
 
 def parameters_in(text: str) -> set[str]:

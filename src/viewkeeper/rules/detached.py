@@ -4,6 +4,10 @@ Nothing runs while nothing waits. A firing is noticed when this process opens th
 state; then a thread looks for firings that are due until none is left that this process could run. Each rule has a
 thread of its own meanwhile, so that a slow or failing action holds neither other rules nor commits. The firings of one
 rule are run one after the other in the order of their epochs, by one process at a time (`log/turns.py`).
+
+What may go wrong with an action, the storage or the engine is entered in the ledger as the failure of an attempt. An
+error that is none of these is a mistake of Viewkeeper's own: it also ends its thread, so that Python reports it
+(`threading.excepthook`, on standard error if nothing else is set), and the rule is left alone for a while.
 """
 
 from __future__ import annotations
@@ -18,12 +22,18 @@ from viewkeeper.errors import ViewkeeperError
 from viewkeeper.log.storage import now
 from viewkeeper.log.turns import turn
 from viewkeeper.rules.actions import Actions
-from viewkeeper.rules.detached_firings import Begin, enter, is_waiting, run_firing
+from viewkeeper.rules.detached_firings import Begin, CallFailed, enter, is_waiting, run_firing
 from viewkeeper.rules.due import after_failure, next_firings
 from viewkeeper.store.store import Store
 
 LOOK_SECONDS = 1.0
 """Seconds after which firings are looked at again that another process runs."""
+
+AFTER_MISTAKE_SECONDS = 60.0
+"""Seconds for which a rule is left alone after an error of Viewkeeper's own."""
+
+EXPECTED = (ViewkeeperError, OSError)
+"""Errors that storage and engine may raise at any time; the attempt is made again."""
 
 CLOSE_SECONDS = 10.0
 """Seconds in which a handle that is closed still begins to run firings that are due; others run the rest."""
@@ -99,6 +109,15 @@ class DetachedRules:
 
     def _look(self) -> None:
         """The thread that looks for firings; ends when none is left that this process could run."""
+        try:
+            self._look_until_none_is_left()
+        except BaseException:
+            with self._changed:
+                self._looking = None  # the next wake() begins again
+                self._changed.notify_all()
+            raise
+
+    def _look_until_none_is_left(self) -> None:
         while not self._closing:
             known = self._refreshed()
             with self._changed:
@@ -120,7 +139,7 @@ class DetachedRules:
         """Reads the newest state; whether that was possible."""
         try:
             self._store.refresh()
-        except ViewkeeperError:
+        except EXPECTED:
             return False  # looked at again a little later
         return True
 
@@ -153,7 +172,10 @@ class DetachedRules:
             self._changed.notify_all()
 
     def _run_next(self, rule: str) -> bool:
-        """Runs the next firing of a rule, if it is due and it is this process's turn; whether it came to its end."""
+        """Runs the next firing of a rule, if it is due and it is this process's turn; whether it came to its end.
+
+        Raises nothing but errors of Viewkeeper's own.
+        """
         store = self._store
         try:
             with turn(store.storage, rule, store.lease.id) as mine:
@@ -163,19 +185,27 @@ class DetachedRules:
                     return False
                 if mine and head is not None:
                     return self._run(head)
-        except Exception:  # the ledger cannot be read or written now: the firing waits, and is looked at again
+        except EXPECTED:  # the ledger cannot be read or written now: the firing waits, and is looked at again
             pass
+        except Exception:
+            self._later[rule] = now() + AFTER_MISTAKE_SECONDS
+            raise
         self._later[rule] = now() + LOOK_SECONDS
         return False
 
     def _run(self, firing: Waiting) -> bool:
-        """Runs a firing; a failure is entered in the ledger. Whether it came to its end."""
+        """Runs a firing; a failure is entered in the ledger. Whether it came to its end.
+
+        Raises errors of Viewkeeper's own, which are entered like all others.
+        """
         store = self._store
         try:
             run_firing(store, self._actions, self._begin, firing)
-        except Exception as problem:  # whatever an action raises is its failure
+        except Exception as problem:
             failed = after_failure(firing, _reason(problem), now(), store.tuning)
             enter(store, firing, failed.to_json())
+            if not isinstance(problem, (CallFailed, *EXPECTED)):
+                raise
             return bool(failed.parked)
         return not is_waiting(store, firing)
 
@@ -209,6 +239,8 @@ class DetachedRules:
 
 def _reason(problem: Exception) -> str:
     """Why an attempt failed, in one line."""
+    if isinstance(problem, CallFailed):
+        problem = problem.problem
     if isinstance(problem, ViewkeeperError):
         return f"{problem.message}: {problem.detail}" if problem.detail else problem.message
     text = " ".join(str(problem).split())

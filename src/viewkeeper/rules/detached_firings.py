@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from viewkeeper.catalog.active_rules import WEBHOOK, ActiveRule, Waiting
-from viewkeeper.errors import Conflict
+from viewkeeper.errors import Conflict, ViewkeeperError
 from viewkeeper.log.failpoints import point
 from viewkeeper.log.open_log import LOCK, Held
 from viewkeeper.rules.acting import act, action_parts, bindings, holds
@@ -36,6 +37,35 @@ Begin = Callable[[], tuple[OpenTransaction, RuleProcessing]]
 """Begins a transaction, with the rules that its changes may fire."""
 
 
+class CallFailed(Exception):
+    """A function of the user's has raised `problem`."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class _TellingApart:
+    """Actions that tell what a function of the user's raises apart from errors of Viewkeeper's own."""
+
+    actions: Actions
+
+    def statements(self, tx: OpenTransaction, text: str) -> None:
+        self.actions.statements(tx, text)
+
+    def holds(self, tx: OpenTransaction, condition: str) -> bool:
+        return self.actions.holds(tx, condition)
+
+    def call(self, tx: OpenTransaction, rule: ActiveRule, change: RuleChange) -> None:
+        try:
+            self.actions.call(tx, rule, change)
+        except ViewkeeperError:  # of what it did with the transaction: a conflict is tried again
+            raise
+        except Exception as problem:
+            raise CallFailed(problem) from problem
+
+
 def is_waiting(store: Store, firing: Waiting) -> bool:
     """Whether a firing still waits, as far as the newest entry says."""
     return any(other.key == firing.key for other in store.refresh().waiting)
@@ -53,7 +83,11 @@ def enter(store: Store, firing: Waiting, change: dict[str, Any]) -> bool:
 
 
 def run_firing(store: Store, actions: Actions, begin: Begin, firing: Waiting) -> None:
-    """Runs a firing that waits, once. Raises what goes wrong; nothing is changed then, and it still waits."""
+    """Runs a firing that waits, once. Raises what goes wrong; nothing is changed then, and it still waits.
+
+    What a function of the user's raises comes as CallFailed, unless it is an error of Viewkeeper's.
+    """
+    actions = _TellingApart(actions)
     with store.engine.running():
         for tried in range(RETRIES):
             try:

@@ -28,14 +28,13 @@ from viewkeeper.rules.acting import act, action_parts
 from viewkeeper.rules.actions import Actions
 from viewkeeper.rules.transitions import RuleChange, Transition
 from viewkeeper.rules.watching import parameter_columns, read_below, transition_since, wanted_kinds, watched_views
+from viewkeeper.transaction.assertions import SHOWN, rows_text
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, set_mark
 from viewkeeper.transaction.open_transaction import OpenTransaction, Read
 
 MOST_FIRINGS = 100
 """How often one rule may change something at one point before the cascade is given up."""
-
-_SHOWN = 3
 
 
 @dataclass
@@ -214,10 +213,12 @@ def _read_by(tx: OpenTransaction, rules: Collection[ActiveRule]) -> set[str]:
 
 
 def _sample(transition: Transition) -> str:
-    shown: list[str] = []
-    for sign, table in (("+", transition.inserted), ("-", transition.deleted), ("~", transition.new)):
-        shown += [f"{sign}{row}" for row in row_tuples(table.slice(0, _SHOWN))]
-    return ", ".join(shown[:_SHOWN])
+    """Some rows of a transition as text."""
+    parts = (("inserted", transition.inserted), ("deleted", transition.deleted), ("updated to", transition.new))
+    names = transition.schema.names
+    return ", ".join(
+        f"{word} {rows_text(names, row_tuples(rows.slice(0, SHOWN + 1)))}" for word, rows in parts if rows.num_rows
+    )
 
 
 def _loop(point: _Point) -> RuleLoop:

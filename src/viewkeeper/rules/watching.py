@@ -16,7 +16,6 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import canonical, consolidate, expand, part_with_sign, signed
-from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.analysis.triggering_graph import kinds_of
 from viewkeeper.catalog.active_rules import ActiveRule
@@ -27,7 +26,7 @@ from viewkeeper.delta.positive import INSERTED, positive_differential
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.maintain.declared_keys import current_keys
+from viewkeeper.maintain.declared_keys import Key, relation_keys
 from viewkeeper.maintain.expanding import expanded
 from viewkeeper.maintain.net_changes import net_difference
 from viewkeeper.maintain.situation import Pending
@@ -75,7 +74,7 @@ class Before:
         return self.state.alive()
 
 
-def key_of(known: Relations, relation: Relation) -> tuple[str, ...] | None:
+def key_of(known: Relations, relation: Relation) -> Key | None:
     """The columns by which two rows of a relation are taken for the same: its primary key, or its shortest other one.
 
     Those of a view follow from its query; the one row of an aggregate without groups needs no columns.
@@ -83,19 +82,13 @@ def key_of(known: Relations, relation: Relation) -> tuple[str, ...] | None:
     return _preferred(_keys_of(known, relation))
 
 
-def _preferred(keys: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
+def _preferred(keys: Collection[Key]) -> Key | None:
     return min(keys, key=lambda key: (len(key), key), default=None)
 
 
-def _keys_of(known: Relations, relation: Relation) -> list[tuple[str, ...]]:
-    if isinstance(relation, Table):
-        schema = relation.schema
-        if schema.primary_key is not None:
-            return [tuple(schema.primary_key.columns)]
-        return [tuple(k.columns) for k in schema.keys if not any(schema.column(c).nullable for c in k.columns)]
-    definition = as_derived(relation).definition
-    there = {each.id: each for each in known.alive()}
-    return keys_of(definition.as_written, definition.names, current_keys(there.get))
+def _keys_of(known: Relations, relation: Relation) -> list[Key]:
+    primary = relation.schema.primary_key if isinstance(relation, Table) else None
+    return relation_keys(known.by_id, relation) if primary is None else [primary.columns]
 
 
 def expanded_query(before: Relations, after: Relations, relation: Relation) -> n.Node:
@@ -127,7 +120,7 @@ def transition_since(tx: OpenTransaction, rule: ActiveRule, mark: Mark | None) -
     return transition_of(watched.schema, change.rows, key_for(before, tx, rule) if needs_key(change.rows) else None)
 
 
-def key_for(before: Relations, after: Relations, rule: ActiveRule) -> tuple[str, ...] | None:
+def key_for(before: Relations, after: Relations, rule: ActiveRule) -> Key | None:
     """The key by which a rule pairs rows, under the definitions before and after a change.
 
     A row that goes from one activation to another is not updated in either.

@@ -23,6 +23,22 @@ def bound(text: str, values: Mapping[str, str]) -> str:
     return "".join([*parts, text[position:]])
 
 
+def unbound(text: str, values: Mapping[str, str], start: int, end: int) -> tuple[int, int]:
+    """The span of a text that is between two offsets of the bound text; of a value, the whole name it stands for."""
+    longer = 0
+    first, last = start, end
+    for begin, stop, name in names_in(text):
+        if name not in values:
+            continue
+        at, after = begin + longer, begin + longer + len(values[name])
+        longer = after - stop
+        if start >= at:
+            first = begin if start < after else start - longer
+        if end > at:
+            last = stop if end <= after else end - longer
+    return first, last
+
+
 def names_in(text: str) -> list[tuple[int, int, str]]:
     """Where a text has `:name`, `new.column` and `old.column`: start, end, and the name in lower case."""
     tokens = tokenize(text)

@@ -687,9 +687,8 @@ def moved_place(place: Place | None, piece: SourceText, shift: int) -> Place | N
     """A position in a query that has a piece of a text after `shift` letters, as a position in the text."""
     if place is None:
         return None
-    before = place.text.split("\n")[: place.line - 1]
-    offset = sum(len(line) + 1 for line in before) + place.column - 1 - shift
-    return Place.at(piece.whole, piece.start + max(0, min(offset, len(piece))), place.length)
+    offset = max(0, min(place.offset - shift, len(piece)))
+    return Place.at(piece.whole, piece.start + offset, place.length)
 
 
 def place_in(query: str, offset: int, length: int, whole: str | None) -> Place:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot import exp
+
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import Name, Place, SqlError
-from viewkeeper.sql.dialect import SourceText
+from viewkeeper.sql.dialect import SourceText, parse
 from viewkeeper.sql.table_statements import parse_column_type
 from viewkeeper.sql.tokens import Cursor
 
@@ -104,6 +106,20 @@ class CreateAssertion:
     violation: str
     condition: SourceText
     query: SourceText | None
+
+
+VIOLATED = "SELECT true AS violated WHERE NOT ("
+"""What makes a query of the condition of an assertion: it has a row when that is false. A bracket closes it."""
+
+
+def condition_of(query: str) -> str | None:
+    """The condition, in one line, that such a query was made of; None for any other query."""
+    if not query.startswith(VIOLATED):
+        return None
+    found = parse(query, query).find(exp.Where)
+    if found is None or not (isinstance(found.this, exp.Not) and isinstance(found.this.this, exp.Paren)):
+        return None
+    return " ".join(line.strip() for line in query.removeprefix(VIOLATED)[:-1].strip().splitlines())
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from viewkeeper.query.view_queries import define
 from viewkeeper.query.virtual_views import virtual_frame_in
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import moved_place, parse_after
+from viewkeeper.sql.rule_statements import VIOLATED, condition_of
 from viewkeeper.statements.define_views import create_made, drop_named
-from viewkeeper.transaction.assertions import SHOWN, rows_text
+from viewkeeper.transaction.assertions import SHOWN, violation_text
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.trial import try_definitions
-
-_BEFORE = "SELECT true AS violated WHERE NOT ("
-"""What makes a query of a condition; a bracket closes it."""
 
 
 def create_assertion(tx: OpenTransaction, statement: sql.CreateAssertion) -> None:
@@ -38,14 +36,14 @@ def create_assertion(tx: OpenTransaction, statement: sql.CreateAssertion) -> Non
         made = define(tx, statement.query, statement.query.whole, None, statement.name)
         text = str(statement.query)
     else:
-        text = f"{_BEFORE}{statement.condition})"
-        if len(list(parse_after(_BEFORE, statement.condition, ")").find_all(exp.Select))) < 2:
+        text = f"{VIOLATED}{statement.condition})"
+        if len(list(parse_after(VIOLATED, statement.condition, ")").find_all(exp.Select))) < 2:
             raise _reads_nothing(statement)
         try:
             made = define(tx, text, text, None, statement.name)
         except ViewkeeperError as problem:
             place = problem.place if problem.place and problem.place.text == text else None
-            problem.place = moved_place(place, statement.condition, len(_BEFORE)) or statement.name.place
+            problem.place = moved_place(place, statement.condition, len(VIOLATED)) or statement.name.place
             raise
     if not any(True for _ in n.scans(made.node)):
         raise _reads_nothing(statement)
@@ -80,11 +78,14 @@ def _check_in_full(tx: OpenTransaction, name: Name) -> None:
     engine = tx.store.engine
     found = engine.fetch(virtual_frame_in(tx, relation).limit(SHOWN + 1))
     if found.num_rows:
+        hint = f"repair these rows first, or ON VIOLATION WARN; then SELECT * FROM {relation.name} lists them"
+        if condition_of(relation.definition.sql) is not None:
+            hint = "make it true first, or ON VIOLATION WARN"
         raise AssertionViolated(
             f"the assertion {relation.name} does not hold now",
             place=name.place,
-            detail=f"violated by {rows_text(relation.schema.names, sorted(row_tuples(found), key=row_order))}",
-            hint=f"repair these rows first, or ON VIOLATION WARN; then SELECT * FROM {relation.name} lists them",
+            detail=f"violated {violation_text(tx, relation, sorted(row_tuples(found), key=row_order))}",
+            hint=hint,
         )
 
 

@@ -6,7 +6,7 @@ import difflib
 import re
 import secrets
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -41,8 +41,8 @@ from viewkeeper.errors import (
     place_of,
 )
 from viewkeeper.query.frames import at_place, select_frame
-from viewkeeper.rules.actions import Actions
-from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in
+from viewkeeper.rules.actions import CONDITION_BEGINS, Actions
+from viewkeeper.rules.bound_texts import bound, check_names, literal, parameters_in, unbound
 from viewkeeper.rules.transitions import TABLES
 from viewkeeper.rules.watching import PARAMETER, key_of
 from viewkeeper.rules.webhooks import url_problem
@@ -171,7 +171,11 @@ def _made(tx: OpenTransaction, statement: sql.CreateRule) -> ActiveRule:
         )
     if rule.nervous or (isinstance(relation, Table) and key_of(tx, relation) is not None):
         return rule
-    distinct = _view(tx, statement, f"_vk_distinct_{key}", f"SELECT DISTINCT * FROM {spelled(relation.name)}")
+    try:
+        distinct = _view(tx, statement, f"_vk_distinct_{key}", f"SELECT DISTINCT * FROM {spelled(relation.name)}")
+    except ViewkeeperError as problem:
+        problem.place = statement.name.place
+        raise
     return replace(rule, watched=distinct.id)
 
 
@@ -212,18 +216,17 @@ def _query_view(
         return _view(tx, statement, name, query)
     given = {f":{column.name.lower()}": f"_vk_a.{spelled(column.name)}" for column in activations.schema}
     columns = ", ".join(f"_vk_a.{spelled(c.name)} AS {spelled(PARAMETER + c.name)}" for c in activations.schema)
-    text = f"SELECT {columns}, _vk_q.* FROM {activations.name} _vk_a, LATERAL ({bound(query, given)}) _vk_q"
-    return _view(tx, statement, name, text)
+    before = f"SELECT {columns}, _vk_q.* FROM {activations.name} _vk_a, LATERAL ("
+    try:
+        return _view(tx, statement, name, f"{before}{bound(query, given)}) _vk_q")
+    except ViewkeeperError as problem:
+        _locate(problem, statement, query, given, len(before))
+        raise
 
 
 def _view(tx: OpenTransaction, statement: sql.CreateRule, name: str, query: str) -> Relation:
     rule = statement.name
-    try:
-        return create_hidden_view(tx, name, query, Name.at(f"the query of {rule}", rule.text, rule.start, rule.end))
-    except ViewkeeperError as problem:
-        if not isinstance(query, SourceText):
-            _locate(problem, statement, statement.source)
-        raise
+    return create_hidden_view(tx, name, query, Name.at(f"the query of {rule}", rule.text, rule.start, rule.end))
 
 
 # checking texts -----------------------------------------------------------------------------------
@@ -297,17 +300,20 @@ def _shown_in(text: str) -> Iterator[None]:
         raise
 
 
-def _locate(problem: ViewkeeperError, statement: sql.CreateRule, *texts: object) -> None:
-    """Sets the position of an error in a text that has values in it: where the word that it names stands in `texts`."""
-    quoted = re.search(r"'([^']+)'", problem.message)
-    word = problem.place.marked if problem.place is not None else quoted[1] if quoted else ""
-    problem.place = statement.name.place
-    for text in texts:
-        if isinstance(text, SourceText) and word and (found := re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)):
-            problem.place = Place.at(text.whole, text.start + found.start(), len(word))
-            if not statement.each_row and text[: found.start()].lower().endswith(("new.", "old.")):
-                problem.hint = "without FOR EACH ROW, new and old are tables: SELECT ... FROM new"
-            return
+def _locate(
+    problem: ViewkeeperError, statement: sql.CreateRule, piece: SourceText, values: Mapping[str, str], shift: int = 0
+) -> None:
+    """Sets the position of an error in a text that has values in it, after `shift` letters, to that in the piece."""
+    place, problem.place = problem.place, statement.name.place
+    if place is None:
+        return
+    at = place.offset - shift
+    start, end = unbound(piece, values, at, at + place.length)
+    if not 0 <= start < end <= len(piece):
+        return
+    problem.place = Place.at(piece.whole, piece.start + start, end - start)
+    if not statement.each_row and re.search(r"\b(new|old)\.\w+$", piece[:end], re.IGNORECASE):
+        problem.hint = "without FOR EACH ROW, new and old are tables: SELECT ... FROM new"
 
 
 def _parts(action: SourceText) -> list[Statement]:
@@ -326,19 +332,31 @@ def _check_action(tx: OpenTransaction, statement: sql.CreateRule, rule: ActiveRu
     empty = tx.store.engine.arrow(schema.arrow.empty_table(), schema, "")
     trial.given = dict.fromkeys(TABLES, empty)
     try:
-        if rule.condition is not None:
-            actions.holds(trial, bound(rule.condition, known))
-        if rule.action.kind == SQL:
-            actions.statements(trial, bound(rule.action.text, known))
+        if statement.condition is not None:
+            with _found_in("condition", statement, statement.condition, known, len(CONDITION_BEGINS)):
+                actions.holds(trial, bound(statement.condition, known))
+        if isinstance(statement.action, SourceText):
+            with _found_in("action", statement, statement.action, known):
+                actions.statements(trial, bound(statement.action, known))
+    finally:
+        trial.discard()
+
+
+@contextmanager
+def _found_in(
+    what: str, statement: sql.CreateRule, piece: SourceText, values: Mapping[str, str], shift: int = 0
+) -> Iterator[None]:
+    """Lets errors of a trial name the part of the rule, and show their position in it; some need not happen later."""
+    try:
+        yield
     except ViewkeeperError as problem:
         if _depends_on_values(problem):
             return
-        _locate(problem, statement, statement.condition, statement.action)
-        problem.detail = f"{problem.detail}; {_WHERE}" if problem.detail else _WHERE
+        _locate(problem, statement, piece, values, shift)
+        where = f"found in the {what} of the rule"
+        problem.detail = f"{problem.detail}; {where}" if problem.detail else where
         problem.statement = None
         raise
-    finally:
-        trial.discard()
 
 
 def _depends_on_values(problem: ViewkeeperError) -> bool:
@@ -346,9 +364,6 @@ def _depends_on_values(problem: ViewkeeperError) -> bool:
     if isinstance(problem, TypeMismatch):
         return problem.place is None
     return isinstance(problem, (ConstraintViolation, EngineError))
-
-
-_WHERE = "found in the condition or the action of the rule"
 
 
 # changing and dropping ----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from viewkeeper.catalog.active_rules import ActiveRule
 from viewkeeper.errors import InternalError, Name, Place, ViewkeeperError
 from viewkeeper.query.frames import at_place, select_frame
 from viewkeeper.query.result import Result
+from viewkeeper.rules.actions import CONDITION_BEGINS
 from viewkeeper.rules.transitions import RuleChange
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.query_text import QueryText
@@ -93,7 +94,7 @@ class StatementActions:
 
     def holds(self, tx: OpenTransaction, condition: str) -> bool:
         """Whether a condition is true."""
-        query = QueryText.of(f"SELECT 1 AS holds WHERE ({condition})")
+        query = QueryText.of(f"{CONDITION_BEGINS}{condition})")
         frame = select_frame(tx, query)
         try:
             return bool(tx.store.engine.fetch(frame).num_rows)

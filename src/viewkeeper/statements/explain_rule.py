@@ -21,7 +21,7 @@ from viewkeeper.analysis.triggering_graph import kinds_of
 from viewkeeper.catalog.active_rules import DELETED, DETACHED, IMMEDIATE, INSERTED, PYTHON, UPDATED, WEBHOOK, ActiveRule
 from viewkeeper.catalog.relations import Derived, Relation, Table, VirtualView, as_derived
 from viewkeeper.delta.positive import needed_kinds
-from viewkeeper.maintain.propagation import simplified
+from viewkeeper.maintain.propagation import watched_query
 from viewkeeper.query.frames import select_frame
 from viewkeeper.rules.watching import expanded_query, key_of
 from viewkeeper.sql import parsed_statements as sql
@@ -47,16 +47,10 @@ def _names(tx: OpenTransaction, rule: ActiveRule) -> dict[str, str]:
         found[relation.name] = "the query of the rule"
     if watched is not relation:
         shown = found.get(relation.name, relation.name)
-        found[watched.name] = f"the distinct rows of {shown}" if _eliminates(tx, watched) else shown
+        found[watched.name] = f"the distinct rows of {shown}" if key_of(tx, relation) is None else shown
     if rule.activations is not None:
         found[tx.by_id(rule.activations).name] = "activations"
     return found
-
-
-def _eliminates(tx: OpenTransaction, watched: Relation) -> bool:
-    """Whether duplicates have to be eliminated: no key of what the rule watches shows that there are none."""
-    node = as_derived(watched).definition.as_written
-    return isinstance(node, n.Distinct) and simplified(tx, node) != simplified(tx, node.input)
 
 
 # the rule itself ----------------------------------------------------------------------------------------
@@ -128,6 +122,7 @@ def _action(rule: ActiveRule) -> Iterator[str]:
         yield f"action: POST to {action.text}, signed, within {action.timeout:g} seconds"
     elif action.kind == PYTHON:
         yield f"action: calls the Python function {action.text}, {each}"
+        yield "  which tables it changes is not known: warnings of cycles and of order do not take it into account"
     else:
         yield f"action, {each}:"
         yield from (f"  {line}" for line in action.text.splitlines())
@@ -171,7 +166,7 @@ def _top(tx: OpenTransaction, rule: ActiveRule) -> Relation:
     watched = tx.by_id(rule.watched)
     if rule.nervous or not isinstance(watched, VirtualView):
         return watched
-    node = simplified(tx, watched.definition.as_written)
+    node = watched_query(tx, watched)
     while isinstance(node, n.Project) and all(e.attribute is not None for _, e in node.columns):
         node = node.input
     return tx.by_id(node.relation) if isinstance(node, n.Scan) else watched
@@ -179,7 +174,7 @@ def _top(tx: OpenTransaction, rule: ActiveRule) -> Relation:
 
 def _node(tx: OpenTransaction, rule: ActiveRule, top: Relation) -> n.Node:
     """The query whose change the rule sees; a nervous rule looks through stored views, down to tables."""
-    return expanded_query(tx, tx, top) if rule.nervous else simplified(tx, as_derived(top).definition.as_written)
+    return expanded_query(tx, tx, top) if rule.nervous else watched_query(tx, as_derived(top))
 
 
 def _levels(tx: OpenTransaction, top: str, known: dict[str, list[str]]) -> list[list[str]]:

@@ -15,16 +15,19 @@ import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.expressions import column
 from viewkeeper.algebra.rows import part_with_sign, row_order, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.catalog.relations import AssertionView
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import AssertionViolated, ViewkeeperError
-from viewkeeper.maintain.state_reader import schema_of
+from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.maintain.watched_queries import WatchedChanges, WatchedQuery, with_rows
-from viewkeeper.transaction.causes import Cause, causes_of
+from viewkeeper.sql.rule_statements import condition_of
+from viewkeeper.transaction.causes import Cause, causes_of, down_to_tables
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 SHOWN = 3
@@ -124,22 +127,54 @@ def declared_assertions(tx: OpenTransaction) -> list[Assertion]:
             warns = relation.definition.violation == "warn"
             names = tuple(relation.schema.names)
             query = relation.definition.as_written
-            found.append(Assertion(query, _error(relation), warns, whole, relation.name, names))
+            found.append(Assertion(query, _error(tx, relation), warns, whole, relation.name, names))
     return found
 
 
-def _error(relation: AssertionView) -> Callable[[Sequence[Row]], ViewkeeperError]:
-    names = relation.schema.names
-
+def _error(tx: OpenTransaction, relation: AssertionView) -> Callable[[Sequence[Row]], ViewkeeperError]:
     def violated(rows: Sequence[Row]) -> AssertionViolated:
-        shown = rows_text(names, [tuple(row.values()) for row in rows])
         return AssertionViolated(
             f"the assertion {relation.name} is violated",
-            detail=f"by {shown}",
+            detail=violation_text(tx, relation, [tuple(row.values()) for row in rows]),
             hint=f"nothing was changed; EXPLAIN ASSERTION {relation.name} says which changes can violate it",
         )
 
     return violated
+
+
+def violation_text(tx: OpenTransaction, relation: AssertionView, rows: Sequence[tuple[Any, ...]]) -> str:
+    """By which rows an assertion is violated; of one without rows, its condition and the values that it compares."""
+    condition = condition_of(relation.definition.sql)
+    if condition is None:
+        return f"by {rows_text(relation.schema.names, rows)}"
+    values = ", ".join(f"{name} is {_shown(value)}" for name, value in _compared(tx, relation))
+    return f"because {condition} is false{f': {values}' if values else ''}"
+
+
+def _compared(tx: OpenTransaction, relation: AssertionView) -> list[tuple[str, Any]]:
+    """The values of the subqueries in a condition that are aggregates over all rows, where these are compared at once.
+
+    The query is then π[true](A ⋈ B ...), A and B of one row each in the order of the text, so the values stand in what
+    it projects.
+    """
+    query = down_to_tables(tx, relation.definition.as_written)
+    joined = query.input if isinstance(query, n.Project) else query
+    parts = joined.inputs if isinstance(joined, n.Join) else ()
+    values = tuple(a for part in parts if _is_one_row(part) for a in part.outputs)
+    if not values:
+        return []
+    engine = tx.store.engine
+    node = n.Project(joined, tuple((a, column(a)) for a in values))
+    lowered = Lowering(engine, StateReader.of(tx)).lower(node)
+    found = conform(engine.fetch(lowered.frame.select(*listed(*(a.label for a in values)))), schema_of(values))
+    return [(a.name, found.column(number)[0].as_py()) for number, a in enumerate(values)] if found.num_rows else []
+
+
+def _is_one_row(node: n.Node) -> bool:
+    """Whether a query is an aggregate over all rows, which may be projected and filtered."""
+    while isinstance(node, (n.Project, n.Filter)):
+        node = node.input
+    return isinstance(node, n.Aggregate) and node.whole
 
 
 def rows_text(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:

@@ -46,7 +46,7 @@ def causes_of(tx: OpenTransaction, query: n.Node, rows: pa.Table, most: int) -> 
 
     `rows` has the columns of the query, under their labels.
     """
-    node = _down_to_tables(tx, query)
+    node = down_to_tables(tx, query)
     search = _Search(tx, node, rows)
     found: list[Cause] = []
     for key in sorted({scan.relation for scan in n.scans(node)} & tx.changed, key=lambda key: tx.by_id(key).name):
@@ -61,7 +61,7 @@ def causes_of(tx: OpenTransaction, query: n.Node, rows: pa.Table, most: int) -> 
     return found
 
 
-def _down_to_tables(tx: OpenTransaction, query: n.Node) -> n.Node:
+def down_to_tables(tx: OpenTransaction, query: n.Node) -> n.Node:
     """A query with the views that every commit maintains replaced by their queries."""
 
     def view(key: str) -> Derived | None:

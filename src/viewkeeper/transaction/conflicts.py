@@ -52,9 +52,24 @@ def check_conflicts(tx: OpenTransaction, state: State, files: list[DataFile]) ->
         changed = {key for key in {*state.rules, *tx.state.rules} if state.rules.get(key) != tx.state.rules.get(key)}
         names = sorted({there[key].name for there in (state.rules, tx.state.rules) for key in changed if key in there})
         raise _conflict(f"another transaction has created, changed or dropped the rule '{names[0]}'")
+    _check_firings(tx, state)
     for read in tx.reads:
         _check_read(tx, state, read)
     _check_functions(tx, state)
+
+
+def _check_firings(tx: OpenTransaction, state: State) -> None:
+    """Raises if a rule that this transaction drops has fired meanwhile, or a firing that it repeats waits no more."""
+    waiting = {firing.key for firing in state.waiting}
+    known = {firing.key for firing in tx.state.waiting}
+    dropped = {key for key, rule in tx.rules.items() if rule is None}
+    for rule, _ in waiting - known:
+        if rule in dropped:
+            raise _conflict(f"another transaction has fired the rule '{tx.state.rules[rule].name}'")
+    for change in tx.waiting:
+        if change.get("epoch") and (change["rule"], change["epoch"]) not in waiting:
+            name = tx.state.rules[change["rule"]].name
+            raise _conflict(f"another transaction has ended the firing of the rule '{name}' at epoch {change['epoch']}")
 
 
 def _check_functions(tx: OpenTransaction, state: State) -> None:

@@ -117,7 +117,7 @@ class OpenTransaction:
         """Takes back what a statement has defined if it fails, so that it fails as a whole."""
         names = (
             *("created", "dropped", "defined", "suspended", "to_load", "redefined", "formerly", "untried"),
-            "rules",
+            *("rules", "waiting"),
         )
         before: dict[str, Any] = {name: getattr(self, name).copy() for name in names}
         before["pending"] = {key: replace(held, staged=list(held.staged)) for key, held in self.pending.items()}

@@ -1,9 +1,11 @@
 """The production rules of a view, one per table reference and operation (Ceri and Widom 1991, sections 5 to 8).
 
-Two rules differ from the paper's, which would be wrong:
+Three rules differ from the paper's, which would be wrong:
 
 - a row that is inserted because rows of a negatively nested table were deleted (section 7.2) is also tested against
   that table as it is now: an update, or inserting the key again, may have put another row there;
+- a row that is deleted because rows of a negatively nested table were inserted (section 7.2) is tested against other
+  negatively nested tables as they were: rows that exclude it may have been inserted into two at once;
 - `<> any` is monotone, so it counts as positive (sections 6 and 7).
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from viewkeeper.advice.advice import Analysis, analyze_each, analyze_view, no_stored_view
 from viewkeeper.advice.named_relations import Known
@@ -149,8 +152,8 @@ class _Maker:
 
     def _taken(self, prefix: str, trigger: str, table: Table, nested: Nested, word: str) -> Rule:
         """Deletes rows of the view that a negated subquery excludes now."""
-        positive = replace(nested, negated=False)
-        return self._deleting(prefix, trigger, table, self._select(self.block, table, word, "", (nested, positive, "")))
+        turned = (nested, replace(nested, negated=False), "")
+        return self._deleting(prefix, trigger, table, self._select(self.block, table, word, "", turned, "old "))
 
     def _given(self, prefix: str, trigger: str, table: Table, nested: Nested, word: str, *, checked: bool) -> Rule:
         """Inserts rows that a negated subquery excluded before and does not exclude now."""
@@ -184,28 +187,31 @@ class _Maker:
         return self._select(block, None, "", "", None).lines()
 
     def _select(
-        self, block: Block, table: Table | None, word: str, state: str, turned: tuple[Nested, Nested, str] | None
+        self,
+        block: Block,
+        table: Table | None,
+        word: str,
+        state: str,
+        turned: tuple[Nested, Nested, str] | None,
+        excluding: str = "",
     ) -> _Select:
         """A block with the change of one table instead of the table, and with one subquery replaced.
 
-        `state` is "old " if all other tables are read in the old state; the last of `turned` is that for the subquery.
+        `state` is "old " if all other tables are read in the old state; the last of `turned` is that for the subquery,
+        and `excluding` for the other negated ones.
         """
 
-        def named(one: Table) -> str:
+        def named(one: Table, state: str = state) -> str:
             return f"{word} {one.text}{_alias(one)}" if one == table else _named(one, state)
-
-        def nested_named(one: Table) -> str:
-            assert turned is not None
-            return f"{word} {one.text}{_alias(one)}" if one == table else _named(one, turned[2])
 
         distinct = "distinct " if block.distinct else ""
         lines = [f"select {distinct}{', '.join(block.columns)}", f"from {', '.join(map(named, block.tables))}"]
         conditions = [[condition] for condition in block.conditions]
         for nested in block.nested:
+            shown, read = nested, excluding if nested.negated and excluding else state
             if turned is not None and nested is turned[0]:
-                conditions.append(_conjunct(turned[1], nested_named))
-            else:
-                conditions.append(_conjunct(nested, named))
+                _, shown, read = turned
+            conditions.append(_conjunct(shown, partial(named, state=read)))
         return _Select(lines, conditions)
 
 
