@@ -287,12 +287,27 @@ def test_where_a_commits_time_went(server: Served, window: Opening, look: Look) 
     expect(page.get_by_role("heading", name=f"Epoch {epoch}")).to_be_visible()
     times = page.locator(".times")
     for name in ("revenue", "large_regions"):
-        expect(times.locator("li").filter(has=page.get_by_text(name, exact=True))).to_contain_text(re.compile(r"\d m?s"))
+        expect(times.locator("li").filter(has=page.get_by_text(name, exact=True))).to_contain_text(
+            re.compile(r"\d m?s")
+        )
     expect(times.locator(".bar-fill").first).to_be_visible()
     opened.check()
 
 
-@pytest.mark.parametrize("address", ["", "#/graph", "#/sql", "#/rules", "#/commits", "#/relation/revenue", "#/relation/reachable?tab=edges", "#/relation/revenue?tab=changes", "#/relation/revenue?tab=definition"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "#/graph",
+        "#/sql",
+        "#/rules",
+        "#/commits",
+        "#/relation/revenue",
+        "#/relation/reachable?tab=edges",
+        "#/relation/revenue?tab=changes",
+        "#/relation/revenue?tab=definition",
+    ],
+)
 def test_fits_and_has_no_serious_findings(server: Served, window: Opening, look: Look, address: str) -> None:
     server.sql(f"INSERT INTO orders VALUES ({next(_ids)}, 1, 'open', 1)")
     opened = window(server.url + address, *look)

@@ -11,12 +11,20 @@ import viewkeeper as vk
 from tests.page.conftest import Opening, Served, served
 from tests.page.test_page import is_live, shown_rows
 
-BROWSERS_OWN = ("WebSocket connection to", "net::ERR_CONNECTION_REFUSED", "net::ERR_EMPTY_RESPONSE", "net::ERR_CONNECTION_RESET", "status of 401")
+BROWSERS_OWN = (
+    "WebSocket connection to",
+    "net::ERR_CONNECTION_REFUSED",
+    "net::ERR_EMPTY_RESPONSE",
+    "net::ERR_CONNECTION_RESET",
+    "status of 401",
+)
 """What Chromium itself logs when a server does not answer or refuses."""
 
 
 @pytest.mark.parametrize(("size", "scheme", "kill"), [("phone", "dark", True), ("desktop", "light", False)])
-def test_survives_a_restart(template: Path, tmp_path: Path, window: Opening, size: str, scheme: str, kill: bool) -> None:
+def test_survives_a_restart(
+    template: Path, tmp_path: Path, window: Opening, size: str, scheme: str, kill: bool
+) -> None:
     with served(template, tmp_path) as server:
         opened = window(server.url + "#/relation/revenue", size, scheme)
         page = opened.page
@@ -81,7 +89,9 @@ def test_empty_database(tmp_path: Path, window: Opening) -> None:
         page.goto(server.url + "#/commits")
         expect(page.get_by_text("No commits yet")).to_be_visible()
         page.goto(server.url + "#/sql")
-        page.get_by_label("SQL statements").fill("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+        page.get_by_label("SQL statements").fill(
+            "CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t"
+        )
         page.keyboard.press("Control+Enter")
         expect(page.locator("#committed")).to_be_visible()
         page.goto(server.url + "#/")
