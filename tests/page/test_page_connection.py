@@ -45,6 +45,23 @@ def test_survives_a_restart(template: Path, tmp_path: Path, window: Opening, kil
         opened.check(*BROWSERS_OWN)
 
 
+def test_opens_what_was_asked_for_without_a_connection(template: Path, tmp_path: Path, window: Opening) -> None:
+    with served(template, tmp_path) as server:
+        opened = window(server.url, "phone", "light")
+        page = opened.page
+        is_live(page)
+        server.stop()
+        expect(page.get_by_text("No connection to the server.")).to_be_visible()
+        page.goto(server.url + "#/relation/revenue")
+        expect(page.get_by_role("alert").first).to_contain_text("The server does not answer")
+        server.start()
+        is_live(page)
+        expect(page.locator(".contents .grid")).to_be_visible()
+        assert shown_rows(page) == server.rows("revenue")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        opened.check(*BROWSERS_OWN)
+
+
 def test_asks_for_a_token(template: Path, tmp_path: Path, window: Opening) -> None:
     with served(template, tmp_path, "a-token-for-the-page") as server:
         opened = window(server.url, "phone", "light")

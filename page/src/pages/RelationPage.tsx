@@ -5,7 +5,7 @@ import type { Marks } from "../lib/copy";
 import { nodeColumns } from "../lib/edges";
 import { ago, clock, count, counted, text } from "../lib/format";
 import { link, replace, route } from "../lib/router";
-import { asError, changedAt, commits, now, relations } from "../lib/state";
+import { arrived, asError, changedAt, commits, connection, now, relations } from "../lib/state";
 import type { Detail } from "../lib/types";
 import { Empty, Failure, Kind, kinds, Loading, Name, Signs } from "../parts/common";
 import { EdgeGraph } from "../parts/EdgeGraph";
@@ -45,6 +45,16 @@ export function RelationPage({ name }: { name: string }) {
     setWhere("");
     setDraft("");
   }, [name]);
+
+  // What failed for want of a connection is read when there is one; what was replaced is read again.
+  const isLive = connection.value.state === "live";
+  useEffect(() => {
+    if (isLive && (contents.error?.unreachable || error?.unreachable)) setTurn((was) => was + 1);
+  }, [isLive]);
+  const latest = arrived.value;
+  useEffect(() => {
+    if (latest?.created?.includes(name) || latest?.dropped?.includes(name)) setTurn((was) => was + 1);
+  }, [latest?.epoch]);
 
   const kind = detail?.kind ?? relation?.kind ?? "view";
   const columns = contents.columns.length ? contents.columns : (detail?.columns ?? relation?.columns ?? []);
@@ -339,15 +349,15 @@ function Definition({ detail }: { detail: Detail }) {
 /** The changes of a relation, latest first: those that arrived, and those that the commits tell of. */
 function Changes({ name, contents, keyed }: { name: string; contents: Contents; keyed: string[] | undefined }) {
   const [most, setMost] = useState(10);
-  const arrived = new Map(contents.feed.map((marks) => [marks.epoch, marks]));
+  const fed = new Map(contents.feed.map((marks) => [marks.epoch, marks]));
   const told = (commits.value.data ?? []).filter((commit) => commit.changes?.[name]).map((commit) => commit.epoch);
-  const epochs = [...new Set([...arrived.keys(), ...told])].sort((a, b) => b - a);
+  const epochs = [...new Set([...fed.keys(), ...told])].sort((a, b) => b - a);
   if (epochs.length === 0) return <Empty title="No changes yet">They appear here as they are committed, each with its epoch.</Empty>;
   return (
     <>
       <ol class="changes" aria-live="polite" aria-relevant="additions">
         {epochs.slice(0, most).map((epoch) => (
-          <ChangeOf key={epoch} name={name} epoch={epoch} arrived={arrived.get(epoch) ?? null} contents={contents} keyed={keyed} />
+          <ChangeOf key={epoch} name={name} epoch={epoch} fed={fed.get(epoch) ?? null} contents={contents} keyed={keyed} />
         ))}
       </ol>
       {epochs.length > most ? (
@@ -362,14 +372,14 @@ function Changes({ name, contents, keyed }: { name: string; contents: Contents; 
   );
 }
 
-function ChangeOf({ name, epoch, arrived, contents, keyed }: { name: string; epoch: number; arrived: Marks | null; contents: Contents; keyed: string[] | undefined }) {
-  const [marks, setMarks] = useState<Marks | null>(arrived);
+function ChangeOf({ name, epoch, fed, contents, keyed }: { name: string; epoch: number; fed: Marks | null; contents: Contents; keyed: string[] | undefined }) {
+  const [marks, setMarks] = useState<Marks | null>(fed);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
-    if (arrived) setMarks(arrived);
+    if (fed) setMarks(fed);
     else
       changeOf(name, epoch).then(setMarks, (reason) => setError(asError(reason)));
-  }, [name, epoch, arrived]);
+  }, [name, epoch, fed]);
   const commit = (commits.value.data ?? []).find((each) => each.epoch === epoch);
   const columns = contents.columns.length ? contents.columns : (relations.value.get(name)?.columns ?? []);
   return (

@@ -70,7 +70,7 @@ export function Cell({ value }: { value: Value }) {
 export function Failure({ error, retry, title }: { error: ApiError; retry?: () => void; title?: string }) {
   return (
     <div class="notice bad" role="alert">
-      <div class="notice-title">{title ?? (error.unreachable ? "No connection" : "That did not work")}</div>
+      <div class="notice-title">{error.status === 403 ? "Not for this token" : (title ?? (error.unreachable ? "No connection" : "That did not work"))}</div>
       <div class="prose">{error.detail}</div>
       {error.place ? (
         <div class="place">
