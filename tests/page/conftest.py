@@ -62,6 +62,7 @@ class Served:
 
     path: Path
     token: str | None = None
+    stored: bool = False
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     client: httpx.Client = field(init=False)
@@ -74,7 +75,7 @@ class Served:
     def start(self) -> None:
         """Starts the server, again on the same port."""
         arguments = ["--db", str(self.path), "--engine", "sail", "serve", "--port", str(self.port), "--rate", "500"]
-        if self.token is not None:
+        if self.token is not None and not self.stored:  # a stored one is in the database
             arguments += ["--token", self.token]
         log = self.path.parent / "server.log"
         with log.open("w") as written:

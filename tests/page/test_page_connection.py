@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from playwright.sync_api import expect
 import viewkeeper as vk
 from tests.page.conftest import Opening, Served, served
 from tests.page.test_page import is_live, shown_rows
+from viewkeeper.server.access_tokens import Access, Grant
+from viewkeeper.server.token_files import create_token
 
 BROWSERS_OWN = ("WebSocket connection to", "net::ERR_", "status of 401")
 """What Chromium itself logs when a server does not answer or refuses."""
@@ -81,6 +84,38 @@ def test_asks_for_a_token(template: Path, tmp_path: Path, window: Opening) -> No
         page.reload()  # kept in this tab
         is_live(page)
         opened.check(*BROWSERS_OWN)
+
+
+def test_token_for_a_single_view(template: Path, tmp_path: Path, window: Opening) -> None:
+    shutil.copytree(template, tmp_path / "lake")
+    with vk.connect(tmp_path / "lake", engine="sail") as db:
+        grants = (Grant("revenue", "region = 'Europe'"),)
+        token = create_token(db.store.storage, Access("reader", "read", grants))
+        admin = create_token(db.store.storage, Access("writer", "admin", None))
+    server = Served(tmp_path / "lake", admin, stored=True)
+    server.start()
+    try:
+        opened = window(server.url)
+        page = opened.page
+        page.get_by_label("Token", exact=True).fill(token)
+        page.keyboard.press("Enter")
+        is_live(page)
+        expect(page.locator(".side .name")).to_have_text(["revenue"])
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.locator(".side .name").click()
+        expect(page.locator(".contents .grid")).to_be_visible()
+        assert [row[0] for row in shown_rows(page)] == ["Europe"]
+        epoch = server.sql("INSERT INTO orders VALUES (60, 1, 'open', 1), (61, 2, 'open', 1)")["epoch"]
+        expect(page.locator("tr.inserted")).to_have_count(1)
+        expect(page.locator(".state-epoch")).to_contain_text(str(epoch))
+        assert [row[0] for row in shown_rows(page)] == ["Europe"]
+        page.get_by_role("button", name="Previous epoch").click()
+        expect(page.locator("main [role=status]").first).to_contain_text(f"As it was at epoch {epoch - 1}")
+        page.get_by_role("link", name="Graph", exact=True).click()
+        expect(page.get_by_text("Not for this token")).to_be_visible()
+        opened.check(*BROWSERS_OWN, "status of 403")
+    finally:
+        server.stop()
 
 
 def test_empty_database(tmp_path: Path, window: Opening) -> None:

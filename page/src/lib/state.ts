@@ -203,7 +203,7 @@ export const stream = new Stream({
   epoch: advance,
   error: (error) => {
     // A token for single views may not follow commits: the page does without.
-    if (error.code !== "forbidden") problem.value = error.detail;
+    if (error.code !== "not-granted") problem.value = error.detail;
   },
 });
 

@@ -68,9 +68,11 @@ export function Cell({ value }: { value: Value }) {
 
 /** What is wrong, where, and a hint. */
 export function Failure({ error, retry, title }: { error: ApiError; retry?: () => void; title?: string }) {
+  // What a token does not reach is no fault: said calmly, and asking again does not help.
+  if (error.code === "not-granted") return <Empty title="Not for this token">{error.detail}</Empty>;
   return (
     <div class="notice bad" role="alert">
-      <div class="notice-title">{error.status === 403 ? "Not for this token" : (title ?? (error.unreachable ? "No connection" : "That did not work"))}</div>
+      <div class="notice-title">{title ?? (error.unreachable ? "No connection" : "That did not work")}</div>
       <div class="prose">{error.detail}</div>
       {error.place ? (
         <div class="place">
