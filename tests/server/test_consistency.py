@@ -123,7 +123,7 @@ async def play(db: vk.Database, place: Path, copies: list[Copy], port: int, tran
 
 @pytest.mark.parametrize(
     ("copies", "transactions", "kills"),
-    [(24, 40, 1), pytest.param(200, 500, 10, marks=pytest.mark.long)],
+    [(18, 24, 1), pytest.param(200, 500, 10, marks=pytest.mark.long)],
     ids=["short", "long"],
 )
 def test_copies_equal_their_views(tmp_path: Path, copies: int, transactions: int, kills: int) -> None:
