@@ -108,7 +108,7 @@ class Subscription:
                     return frame
                 if self._closed:
                     return None
-                if self._until is not None and self._upto >= self._until:
+                if self._until is not None and self._upto >= self._until and not self._wants_snapshot:
                     break
                 if self._live or not self._is_due():
                     left = self._left(until)

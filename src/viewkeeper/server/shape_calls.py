@@ -6,11 +6,9 @@ An offset is an epoch, written <epoch>_0: every answer ends with a closed epoch.
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Query, Request
@@ -18,13 +16,24 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from viewkeeper.api.database import Database
 from viewkeeper.errors import Gone, NotFound
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.server.calling import problems
 from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_encoding import json_bytes
 from viewkeeper.server.shape_log import OpenShapes, Readable, Shape
-from viewkeeper.server.shape_messages import MUST_REFETCH, joined, up_to_date
+from viewkeeper.server.shape_messages import MUST_REFETCH, SEPARATOR, joined, up_to_date
 from viewkeeper.server.shape_requests import ShapeRequest, read_request
-from viewkeeper.server.shape_waiting import Bodies, Ending, OwnEnding, Threads, Watch, in_thread
+from viewkeeper.server.shape_waiting import (
+    Behind,
+    Bodies,
+    Ending,
+    Once,
+    OwnEnding,
+    SharedWatch,
+    Threads,
+    Waiting,
+    in_thread,
+)
 
 LIVE_SECONDS = 20.0
 """How long a live request waits for a change."""
@@ -69,6 +78,8 @@ class Shapes:
         self._ending = ending or OwnEnding()
         self._shapes = OpenShapes(db.store)
         self._bodies = Bodies(run)
+        self._once = Once()
+        self._shared: dict[Hashable, SharedWatch] = {}
 
     async def answer(self, request: Request, asked: ShapeRequest) -> Response:
         """The answer to a request."""
@@ -86,9 +97,8 @@ class Shapes:
         if asked.since is None:
             return await self._begin(asked, shape, readable)
         if asked.events:
-            watch = await self._watch(request, shape, asked.since)
             headers = {**_headers(asked, shape, readable, asked.since, None), "x-accel-buffering": "no"}
-            stream = self._events(request, watch, asked, readable)
+            stream = self._events(request, asked, shape, readable)
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
         return await self._continue(request, asked, shape, readable)
 
@@ -121,6 +131,8 @@ class Shapes:
                 return await self._live(request, asked, shape, readable)
             except (Gone, NotFound):
                 return await self._moved(asked, readable)
+            except Behind:
+                return await self._continue(request, asked, await self._open(asked, readable), readable)
         headers = _headers(asked, shape, readable, until, SHORT)
         return Response(body, media_type="application/json", headers=headers)
 
@@ -135,25 +147,42 @@ class Shapes:
 
     async def _live(self, request: Request, asked: ShapeRequest, shape: Shape, readable: Readable) -> Response:
         since = shape.epoch
-        watch = await self._watch(request, shape, since)
-        try:
-            frame = await watch.next(LIVE_SECONDS)
-            epoch = max(since, watch.subscription.epoch)
-        finally:
-            watch.close()
+        with Waiting(await self._watch(shape), self._ending, _left(request)) as waiting:
+            frame = await waiting.next(since, LIVE_SECONDS)
+            epoch = max(since, waiting.shared.epoch)
         if frame is None:
             body = joined([up_to_date(epoch)])
         else:
             epoch = frame.epoch
-            now = await self._open(asked, await self._access(request, asked.table))
-            if not now.continues(asked.handle, since):
-                return _begin_again(now.handle(asked.handle))
-            rows = frame.change.rows
-            body = await self._bodies.get(
-                (shape.identity, since, epoch, True),
-                lambda: joined([*now.messages(rows, since, epoch), up_to_date(epoch)]),
-            )
+            messages = await self._messages(request, asked, readable, frame, since)
+            if messages is None:
+                return await self._moved(asked, readable)
+            body = messages
         return Response(body, media_type="application/json", headers=_headers(asked, shape, readable, epoch, SHORT))
+
+    async def _messages(
+        self, request: Request, asked: ShapeRequest, readable: Readable, frame: Frame, since: int
+    ) -> bytes | None:
+        """The body with a frame; None if the client has to begin again, or may read something else by now."""
+        if await self._access(request, asked.table) != readable:
+            return None
+        key = (
+            asked.table,
+            asked.where,
+            *sorted(asked.params.items()),
+            asked.columns,
+            asked.full,
+            readable,
+            frame.epoch,
+        )
+        now = await self._once.get(key, lambda: self._open(asked, readable))
+        if not now.continues(asked.handle, since):
+            return None
+        rows, epoch = frame.change.rows, frame.epoch
+        return await self._bodies.get(
+            (now.identity, since, epoch, True),
+            lambda: joined([*now.messages(rows, since, epoch), up_to_date(epoch)]),
+        )
 
     async def _moved(self, asked: ShapeRequest, readable: Readable) -> Response:
         """The answer when the relation was dropped, or its changes are gone, while a client waited."""
@@ -164,33 +193,28 @@ class Shapes:
         return _begin_again(shape.handle(asked.handle))
 
     async def _events(
-        self, request: Request, watch: Watch, asked: ShapeRequest, readable: Readable
+        self, request: Request, asked: ShapeRequest, shape: Shape, readable: Readable
     ) -> AsyncIterator[bytes]:
         """Changes as events, epoch by epoch. It ends when the client has to begin again: its next request says so."""
         until = time.monotonic() + EVENTS_SECONDS
-        since = asked.since or 0
+        since = shape.epoch
+        body: bytes | None = await self._changes(shape, asked.since or 0, since, newest=True)
         try:
-            while True:
-                frame = await watch.next(min(EVENT_SECONDS, until - time.monotonic()))
-                if frame is not None:
-                    if await self._access(request, asked.table) != readable:
-                        return
-                    now = await self._open(asked, readable)
-                    if not now.continues(asked.handle, since):
-                        return
-                    encode = functools.partial(now.messages, frame.change.rows, since, frame.epoch)
-                    for message in await self._run(encode):
+            with Waiting(await self._watch(shape), self._ending, _left(request)) as waiting:
+                while body is not None:
+                    for message in body[1:-1].split(SEPARATOR):
                         yield b"data: %s\n\n" % message
-                    since = frame.epoch
-                else:
-                    since = max(since, watch.subscription.epoch)
-                yield b"data: %s\n\n" % up_to_date(since)
-                if watch.ended or time.monotonic() >= until:
-                    return
-        except (Gone, NotFound, Problem):
+                    if waiting.ended or not waiting.shared.is_open or time.monotonic() >= until:
+                        return
+                    frame = await waiting.next(since, min(EVENT_SECONDS, until - time.monotonic()))
+                    if frame is None:
+                        since = max(since, waiting.shared.epoch)
+                        body = joined([up_to_date(since)])
+                    else:
+                        body = await self._messages(request, asked, readable, frame, since)
+                        since = frame.epoch
+        except (Behind, Gone, NotFound, Problem):
             return
-        finally:
-            watch.close()
 
     async def _subset(self, asked: ShapeRequest, shape: Shape) -> Response:
         """A part of the rows, of the epoch that the client's copy has: later changes continue it."""
@@ -208,17 +232,21 @@ class Shapes:
 
     # waiting -------------------------------------------------------------------------------------
 
-    async def _watch(self, request: Request, shape: Shape, since: int) -> Watch:
-        name, where = shape.relation.name, shape.where
-        made = await self._run(lambda: self._db.subscribe(name, since, snapshot=False, where=where))
-        watch = Watch(made, self._run)
-        watch.on_close(self._ending.at_end(watch.end))
-        if self._ending.is_stopping:
-            watch.end()
-        leaving = asyncio.ensure_future(_left(request))
-        leaving.add_done_callback(lambda _: watch.end())
-        watch.on_close(leaving.cancel)
-        return watch
+    async def _watch(self, shape: Shape) -> SharedWatch:
+        """What all who wait for changes of the same rows share; it knows what came after the newest epoch."""
+        name, where, since = shape.relation.name, shape.where, shape.epoch
+        key = (shape.relation.id, name, where)
+        found = self._shared.get(key)
+        if found is not None and found.is_open and found.begin <= since:
+            return found
+
+        async def begin() -> SharedWatch:
+            made = await self._run(lambda: self._db.subscribe(name, since, snapshot=False, where=where))
+            self._shared = {each: shared for each, shared in self._shared.items() if shared.is_open}
+            self._shared[key] = SharedWatch(made, since, self._run, self._ending)
+            return self._shared[key]
+
+        return await self._once.get((key, since), begin)
 
 
 async def _left(request: Request) -> None:

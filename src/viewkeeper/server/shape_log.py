@@ -8,6 +8,7 @@ offset are no longer kept, the client gets another handle and begins again.
 from __future__ import annotations
 
 import collections
+import functools
 import hashlib
 import json
 import secrets
@@ -79,7 +80,7 @@ class Shape:
 
     # its name ------------------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
         """The same for the same part of the same relation under the same definition, also after a restart."""
         relation, form = self.relation, self.form
@@ -88,7 +89,7 @@ class Shape:
         parts += [self.where, form.chosen, form.key, form.full]
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
-    @property
+    @functools.cached_property
     def first(self) -> int:
         """The epoch from which on its changes are known under the definition it has."""
         former = self.relation.former if isinstance(self.relation, Derived) else ()

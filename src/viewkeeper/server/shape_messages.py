@@ -167,6 +167,10 @@ MUST_REFETCH = json_bytes([{"headers": {"control": "must-refetch"}}])
 """The body that says that a client's copy cannot be continued."""
 
 
+SEPARATOR = b",\n"
+"""What stands between messages; JSON has no line feeds inside."""
+
+
 def joined(messages: Sequence[bytes]) -> bytes:
     """Messages as the body of an answer."""
-    return b"[" + b",\n".join(messages) + b"]"
+    return b"[" + SEPARATOR.join(messages) + b"]"

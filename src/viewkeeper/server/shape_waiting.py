@@ -1,4 +1,7 @@
-"""Waiting for changes of a shape in the event loop, without a thread; bodies that are made once for many clients."""
+"""Waiting for changes of shapes in the event loop, without threads, and what is made once for many clients.
+
+All clients that wait for the same rows share one subscription, whichever columns they want.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import collections
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.subscription import Subscription
@@ -18,6 +21,16 @@ MOST_KEPT = 256
 
 LARGEST_KEPT = 262_144
 """The largest body that is kept, in bytes."""
+
+
+MOST_FRAMES = 16
+"""So many frames are kept for clients that are about to ask for them."""
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks for epochs without changes."""
+
+IDLE_SECONDS = 30.0
+"""A subscription ends so long after the last client has left."""
 
 
 class Threads(Protocol):
@@ -73,7 +86,6 @@ class Watch:
         self._run = run
         self._wake = asyncio.Event()
         self._ended = False
-        self._at_close: list[Callable[[], object]] = []
         loop = asyncio.get_running_loop()
 
         def ready() -> None:
@@ -108,23 +120,131 @@ class Watch:
         self._ended = True
         self._wake.set()
 
-    def on_close(self, call: Callable[[], object]) -> None:
-        """Calls a function when it is closed."""
-        self._at_close.append(call)
 
-    def close(self) -> None:
-        """Ends the subscription."""
-        self.subscription.close()
-        for call in self._at_close:
-            call()
+class Behind(Exception):
+    """A client asks for frames that are not kept any longer for those who wait."""
+
+
+class SharedWatch:
+    """The newest frames of one subscription, for all clients that wait for them. `begin`: those after it are known.
+
+    It ends some time after the last client has left.
+    """
+
+    def __init__(self, subscription: Subscription, since: int, run: Threads, ending: Ending) -> None:
+        self.begin = self.epoch = since
+        self.frames: collections.deque[Frame] = collections.deque()
+        self.failure: Exception | None = None
+        self.waiting: set[Waiting] = set()
+        self._watch = Watch(subscription, run)
+        self._undo = ending.at_end(self._watch.end)
+        self._task = asyncio.ensure_future(self._read())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames still come."""
+        return not self._task.done()
+
+    async def _read(self) -> None:
+        idle = 0.0
+        try:
+            while not self._watch.ended and idle < IDLE_SECONDS:
+                frame = await self._watch.next(LOOK_SECONDS)
+                idle = 0.0 if self.waiting else idle + LOOK_SECONDS
+                if frame is None:
+                    self.epoch = max(self.epoch, self._watch.subscription.epoch)
+                    continue
+                self.frames.append(frame)
+                self.epoch = frame.epoch
+                if len(self.frames) > MOST_FRAMES:
+                    self.begin = self.frames.popleft().epoch
+                self._wake()
+        except Exception as problem:
+            self.failure = problem
+        finally:
+            self._undo()
+            self._watch.subscription.close()
+            self._wake()
+
+    def _wake(self) -> None:
+        for each in self.waiting:
+            each.wake.set()
+
+
+class Waiting:
+    """One client that waits. Used in a `with` statement."""
+
+    def __init__(self, shared: SharedWatch, ending: Ending, left: Awaitable[None]) -> None:
+        """`left` ends when the client has left."""
+        self.shared = shared
+        self.wake = asyncio.Event()
+        self.ended = ending.is_stopping
+        self._undo = ending.at_end(self.end)
+        self._left = asyncio.ensure_future(left)
+        self._left.add_done_callback(lambda _: self.end())
+
+    async def next(self, since: int, seconds: float) -> Frame | None:
+        """The first frame after an epoch; None after some seconds without one, and at the end.
+
+        Raises what made it impossible to derive frames, and Behind if the client was too slow.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while True:
+            self.wake.clear()
+            if self.shared.failure is not None:
+                raise self.shared.failure
+            if since < self.shared.begin:
+                raise Behind
+            frame = next((each for each in self.shared.frames if each.epoch > since), None)
+            left = until - loop.time()
+            if frame is not None or self.ended or left <= 0 or not self.shared.is_open:
+                return frame
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self.wake.wait()
+
+    def end(self) -> None:
+        """Lets the client go."""
+        self.ended = True
+        self.wake.set()
+
+    def __enter__(self) -> Waiting:
+        self.shared.waiting.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shared.waiting.discard(self)
+        self._undo()
+        self._left.cancel()
+
+
+class Once:
+    """Work that several clients wait for is done once."""
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def get(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of the work of a key."""
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.ensure_future(_awaited(work()))
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        found: T = await asyncio.shield(task)
+        return found
+
+
+async def _awaited(coming: Awaitable[T]) -> T:
+    return await coming
 
 
 class Bodies:
-    """Bodies of answers: who asks for one that is being made waits for it, and the newest are kept."""
+    """Bodies of answers: each is made once at a time, and the newest are kept."""
 
     def __init__(self, run: Threads) -> None:
         self._run = run
-        self._making: dict[Hashable, asyncio.Task[bytes]] = {}
+        self._once = Once()
         self._kept: collections.OrderedDict[Hashable, bytes] = collections.OrderedDict()
 
     async def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
@@ -133,11 +253,7 @@ class Bodies:
         if found is not None:
             self._kept.move_to_end(key)
             return found
-        task = self._making.get(key)
-        if task is None:
-            task = self._making[key] = asyncio.ensure_future(self._make(key, make))
-            task.add_done_callback(lambda _: self._making.pop(key, None))
-        return await asyncio.shield(task)
+        return await self._once.get(key, lambda: self._make(key, make))
 
     async def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         body = await self._run(make)
