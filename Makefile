@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 test test-fast test-long: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 test test-fast test-long: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-fast test-long lint format bench clean
+.PHONY: setup demo test test-fast test-long page page-test chromium lint format bench clean
 
 setup: $(READY)
 
@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(BIN)/viewkeeper demo
 
-test: $(READY)
+test: $(READY) chromium
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 test-fast: $(READY)
@@ -29,6 +29,25 @@ test-fast: $(READY)
 
 test-long: $(READY)
 	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/python -m pytest -m long --timeout=7200
+
+# The page that `viewkeeper serve` shows: only who changes it needs Node, what it builds is in the repository.
+NODE_READY := page/node_modules/.ready
+
+$(NODE_READY): page/package.json page/package-lock.json
+	cd page && npm ci --no-audit --no-fund
+	@touch $(NODE_READY)
+
+page: $(NODE_READY)
+	cd page && npm run build
+
+page-test: $(NODE_READY)
+	cd page && npm run check && npm test
+
+# The tests of the page run in a real browser.
+chromium:
+	@command -v chromium >/dev/null || { echo "installing chromium for the tests of the page"; \
+	  as_root=; test "$$(id -u)" = 0 || as_root=sudo; \
+	  $$as_root apt-get update -qq && $$as_root apt-get install -y -qq chromium; }
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

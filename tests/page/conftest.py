@@ -87,7 +87,8 @@ class Served:
             )
         until = time.monotonic() + 120
         while not (serving := [line for line in log.read_text().splitlines() if '"serving"' in line]):
-            assert self.process.poll() is None and time.monotonic() < until, log.read_text()
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"the server did not start: {log.read_text()}")
             time.sleep(0.05)
         self.port = urlsplit(json.loads(serving[0])["url"]).port or 0
         headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}

@@ -114,6 +114,7 @@ def _tell(tell: Narrator, directory: str, engine: str) -> None:
     _commit(tell)
     _rule(tell)
     _assertion(tell)
+    _subscription(tell)
     _explain(tell)
     _another_query(tell)
     _time_travel(tell, before)
@@ -229,6 +230,28 @@ def _assertion(tell: Narrator) -> None:
     for text in preview.assertions:
         tell.paragraph(text)
     tell.refused(CYCLE)
+
+
+def _subscription(tell: Narrator) -> None:
+    tell.chapter(
+        "A subscription",
+        "Whoever holds a copy of a view is told exactly what changes in it, one frame per epoch, and goes on after any "
+        "of them. This one is bound to a part of a virtual view: of the others nothing is derived.",
+    )
+    joined = "orders o JOIN customers c ON o.customer = c.customer"
+    tell.sql(f"CREATE VIEW largest AS\nSELECT region, max(amount) AS largest FROM {joined}\nGROUP BY region")
+    where, change = "region = 'Asia'", f"INSERT INTO orders VALUES ({ORDERS + 7}, {CUSTOMERS}, 12000)"
+    tell.python(f'subscription = db.subscribe("largest", where="{where}", snapshot=False)')
+    with tell.db.subscribe("largest", where=where, snapshot=False) as subscription:
+        tell.sql(change)
+        tell.python("frame = subscription.next()")
+        frame = subscription.next()
+    assert frame is not None, "the order is the largest of its region"
+    tell.answer(f"epoch {frame.epoch}")
+    tell.changes({"largest": frame.change})
+    tell.words(
+        "The same for clients far away, with a page to watch it: viewkeeper serve; here: viewkeeper demo --serve"
+    )
 
 
 def _explain(tell: Narrator) -> None:

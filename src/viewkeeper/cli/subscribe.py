@@ -73,17 +73,9 @@ def _print(subscription: Subscription | RemoteSubscription, most: int | None, *,
 
 
 def _json(frame: Frame) -> str:
-    from viewkeeper.server.row_encoding import updates_of
+    from viewkeeper.server.frame_encoding import frame_document
 
-    body = {
-        "view": frame.view,
-        "epoch": frame.epoch,
-        "committed_at": frame.committed_at.isoformat(),
-        "snapshot": frame.snapshot,
-        "reset": frame.reset,
-        "updates": updates_of(frame.change.rows),
-    }
-    return json.dumps(body, ensure_ascii=False)
+    return json.dumps(frame_document(frame), ensure_ascii=False)
 
 
 def _table(frame: Frame) -> None:

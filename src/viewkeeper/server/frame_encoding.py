@@ -14,19 +14,23 @@ MANY_ROWS = 1_000
 """Rows of a frame from which on it is encoded in a thread."""
 
 
+def frame_document(frame: Frame) -> dict[str, Any]:
+    """A frame as a document."""
+    return {
+        "view": frame.view,
+        "epoch": frame.epoch,
+        "committed_at": frame.committed_at.isoformat(),
+        "snapshot": frame.snapshot,
+        "reset": frame.reset,
+        "updates": updates_of(frame.change.rows),
+    }
+
+
 class EncodedFrame:
     """A frame as text. `sse` is the event, `members` the document without its first bracket."""
 
     def __init__(self, frame: Frame) -> None:
-        document = {
-            "view": frame.view,
-            "epoch": frame.epoch,
-            "committed_at": frame.committed_at.isoformat(),
-            "snapshot": frame.snapshot,
-            "reset": frame.reset,
-            "updates": updates_of(frame.change.rows),
-        }
-        body = json_bytes(document)
+        body = json_bytes(frame_document(frame))
         self.sse = b"event: frame\nid: %d\ndata: %s\n\n" % (frame.epoch, body)
         self.members = body.decode()[1:]
 

@@ -257,6 +257,8 @@ class Gate:
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
         headers = [*_SECURITY, (b"x-request-id", request.id.encode())]
         origin = request.headers.get("origin", "")
+        if self._allowed:
+            headers.append((b"vary", b"Origin"))
         if origin and (origin.lower() in self._allowed or "*" in self._allowed):
             headers.append((b"access-control-allow-origin", origin.encode("latin-1")))
             headers.append((b"access-control-expose-headers", _EXPOSED_HEADERS.encode()))
@@ -296,7 +298,6 @@ def _preflight(origin: str | None) -> dict[str, str]:
         "Access-Control-Allow-Methods": "GET, POST",
         "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
         "Access-Control-Max-Age": "600",
-        "Vary": "Origin",
     }
 
 

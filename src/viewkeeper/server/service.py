@@ -57,6 +57,7 @@ class Service:
         self.commits = FollowedCommits(db, self.counts, self.recent)
         self._listening: dict[Callable[[], None], str | None] = {}
         self._tokens = KnownTokens(db.store.storage, settings.token)
+        self._looking = asyncio.Lock()
         self._ready: tuple[float, list[str]] = (-READY_AGAIN, [])
 
     @property
@@ -107,11 +108,12 @@ class Service:
 
     async def faults(self) -> list[str]:
         """What is not ready: the engine, the log; empty if all is."""
-        at, found = self._ready
-        if time.monotonic() - at >= READY_AGAIN:
-            found = await asyncio.to_thread(self._look)
-            self._ready = (time.monotonic(), found)
-        return found
+        async with self._looking:
+            at, found = self._ready
+            if time.monotonic() - at >= READY_AGAIN:
+                found = await asyncio.to_thread(self._look)
+                self._ready = (time.monotonic(), found)
+            return found
 
     def _look(self) -> list[str]:
         found = []
