@@ -177,8 +177,10 @@ class Subscription:
         if self._until is not None and frame.epoch > self._until:
             self._upto = self._until
         elif len(self._waiting) >= MOST_FRAMES:
+            kept = [waiting for waiting in self._waiting if waiting.snapshot]  # no change says what it says
             self._waiting.clear()
-            self.fall_behind(self._handed)
+            self._waiting.extend(kept)
+            self.fall_behind(kept[-1].epoch if kept else self._handed)
         else:
             self._waiting.append(frame)
             self._upto = frame.epoch
@@ -188,7 +190,7 @@ class Subscription:
         """From now on its frames are derived when it is asked for them."""
         if self._live:
             self._live = False
-            self._upto = self._channel.epoch if epoch is None else epoch
+            self._upto = max(self._upto, self._channel.epoch) if epoch is None else epoch
             self._notify()
 
     @property
@@ -222,7 +224,7 @@ class Subscription:
             self._wants_snapshot = False
             self._waiting.extend(frames)
             self._upto = max(self._upto, target)
-            self._live = self.every is None and self._channel.epoch <= self._upto and not self._closed
+            self._live = self.every is None and self._channel.begun <= self._upto and not self._closed
             self._feeds.start()
 
     def _first(self, held: Held, target: int) -> Frame:
