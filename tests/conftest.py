@@ -24,7 +24,7 @@ _COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryM
 
 
 _FIXTURES = {"engine", "connect", "db", "sail", "spark", "server", "oracle"}
-_DIRECTORIES = ("cli", "concurrency", "crash", "docs", "engine", "faults", "postgres", "server", "store")
+_DIRECTORIES = ("cli", "concurrency", "crash", "docs", "engine", "faults", "page", "postgres", "server", "store")
 _FILES = ("sql/test_dialect.py", "sql/test_function_examples.py", "sql/test_functions.py", "sql/test_sail_differs.py")
 _MORE = ("papers/test_rules_executed.py", "unit/test_architecture.py", "views/test_functions_by_place.py")
 _BY_THEMSELVES = (*(f"{name}/" for name in _DIRECTORIES), *_FILES, *_MORE, "views/test_view_catalogue.py")

@@ -138,6 +138,15 @@ REFUSED = """
     detail: by (whole = '"""
 
 
+SUBSCRIBED = """
+  >>> frame = subscription.next()
+    epoch 17
+    largest
+    - (Asia, 9999.78)
+    + (Asia, 12000.00)
+"""
+
+
 @pytest.mark.spark_long
 @pytest.mark.parametrize(("engine", "name"), [("sail", "Sail"), ("spark", "Apache Spark")])
 def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
@@ -153,13 +162,14 @@ def test_the_demo(tmp_path: Path, engine: str, name: str) -> None:
         FIRED,
         "needs: 10 rows would be inserted\n    the assertion no_part_of_itself is violated by (whole = ",
         REFUSED,
+        SUBSCRIBED,
         "revenue is maintained incrementally: its condition amount >= 10 became amount >= 5",
         "SELECT * FROM top_orders ORDER BY amount DESC AS OF EPOCH 10;",
-        "no net effect: still epoch 16",
+        "no net effect: still epoch 18",
         "error: PRIMARY KEY (customer) of customers is broken",
         "error: FOREIGN KEY (customer) REFERENCES customers (customer) of orders is broken",
         "hint: did you mean 'orders'?",
-        "8 files became 1; epoch 25 before, epoch 25 after",
+        "8 files became 1; epoch 27 before, epoch 27 after",
         "Everything there is: viewkeeper --help",
     ):
         assert told in done.stdout

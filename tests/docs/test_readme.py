@@ -10,7 +10,7 @@ from pathlib import Path
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-TABLES, VIEWS, RECURSION, RULES = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+TABLES, VIEWS, RECURSION, RULES, SUBSCRIPTIONS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 def pasted(code: str, directory: Path) -> list[str]:
@@ -45,6 +45,20 @@ def test_the_example_of_rules_works_when_pasted(tmp_path: Path) -> None:
         lines = pasted(RULES, tmp_path)
         assert lines[0] == "('reorder',) {('hat', 100): 1}"
         assert lines[1] == "the assertion not_negative is violated"
+
+
+def test_the_example_of_subscriptions_works_when_pasted(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert pasted(SUBSCRIPTIONS, tmp_path) == ["{('north', 95): 1}"]
+
+
+def test_the_page_of_subscriptions_works_when_pasted(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "feeds.md").read_text(), re.DOTALL)
+    for _ in range(2):
+        lines = pasted(code, tmp_path)
+        assert lines == [
+            "True {('EU', 10): 1, ('US', 5): 1}", "{('EU', 10): -1, ('EU', 20): 1}", "True",
+        ]  # fmt: skip
 
 
 def test_the_example_works_when_pasted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.marks import long
 from tests.oracle import Bag, Oracle, transpiled, weights
 from tests.property.view_cases import Definition, Maker
 from viewkeeper.algebra.types import quote
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.subscription import Subscription
 
 Part = Callable[[tuple[Any, ...]], bool]

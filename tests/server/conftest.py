@@ -77,8 +77,8 @@ def served(db: vk.Database, **options: Any) -> Iterator[Served]:
     """A server of a database; limits and settings by their names."""
     names = ServerLimits.__dataclass_fields__
     limits = ServerLimits(**{name: value for name, value in options.items() if name in names})
-    rest = {name: value for name, value in options.items() if name not in names}
-    settings = ServerSettings(port=0, limits=limits, **rest)
+    rest = {"port": 0, **{name: value for name, value in options.items() if name not in names}}
+    settings = ServerSettings(limits=limits, **rest)
     log = io.StringIO()
     listening = bound_socket(settings)
     running = RunningServer(create_app(db, settings, log), settings)

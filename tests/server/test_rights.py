@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -281,8 +281,8 @@ def test_names_are_names_of_relations_only(reading: Served, tokens: dict[str, st
 
 
 @pytest.fixture
-def own(serve: Callable[..., Served]) -> Iterator[Served]:
-    yield serve(token=ADMIN)
+def own(serve: Callable[..., Served]) -> Served:
+    return serve(token=ADMIN)
 
 
 def test_a_dropped_token_is_refused_and_its_streams_end(own: Served) -> None:

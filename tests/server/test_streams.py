@@ -205,7 +205,9 @@ def test_websocket(serve: Callable[..., Served]) -> None:
         assert frames["a"]["epoch"] == frames["b"]["epoch"] == 7
         assert frames["b"]["updates"] == [{"row": [10, "ASIA", "1.00"], "diff": 1}]
         socket.send(json.dumps({"type": "unsubscribe", "id": "a"}))
-        socket.send(json.dumps({"type": "subscribe", "id": "c", "view": "orders", "every": "demand", "snapshot": False}))
+        socket.send(
+            json.dumps({"type": "subscribe", "id": "c", "view": "orders", "every": "demand", "snapshot": False})
+        )
         told(socket, "progress")
         made.db.sql("DELETE FROM orders WHERE id = 10")
         assert told(socket, "frame")["id"] == "b"

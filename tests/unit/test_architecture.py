@@ -13,6 +13,7 @@ import viewkeeper as vk
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "viewkeeper"
+SERVER = ("fastapi", "starlette", "uvicorn", "websockets", "prometheus_client")
 
 
 def contract() -> list[str]:
@@ -44,14 +45,27 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_what_needs_no_engine_does_not_load_pyspark(tmp_path: Path) -> None:
-    assert not loaded_after("import viewkeeper") & {"pyspark", "pysail", "pyarrow", "sqlglot"}
+    assert not loaded_after("import viewkeeper") & {"pyspark", "pysail", "pyarrow", "sqlglot", *SERVER}
     with vk.connect(tmp_path / "lake", engine="sail") as db:
         db.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t; INSERT INTO t VALUES (1)")
         db.sql("CREATE RULE r (x INT) ON (SELECT a FROM t WHERE a > :x) DO DELETE FROM t; ACTIVATE RULE r (1)")
-    verbs = (["ls"], ["history"], ["history", "--rules"], ["show", "v"], ["show", "r"], ["doctor", "--quick"])
+    verbs = (
+        ["ls"],
+        ["history"],
+        ["history", "--rules"],
+        ["show", "v"],
+        ["show", "r"],
+        ["doctor", "--quick"],
+        ["token", "ls"],
+    )
     for verb in verbs:
         call = f"cli(['--db', {str(tmp_path / 'lake')!r}, *{verb!r}], standalone_mode=False)"
-        assert not loaded_after(f"from viewkeeper.cli.app import cli\n{call}") & {"pyspark", "pysail", "sqlglot"}, verb
+        assert not loaded_after(f"from viewkeeper.cli.app import cli\n{call}") & {
+            "pyspark",
+            "pysail",
+            "sqlglot",
+            *SERVER,
+        }, verb
 
 
 def test_help_is_there_at_once() -> None:

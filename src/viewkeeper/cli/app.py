@@ -29,6 +29,7 @@ from viewkeeper.cli.serve import serve
 from viewkeeper.cli.session import Options
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
+from viewkeeper.cli.subscribe import subscribe
 from viewkeeper.cli.token import token
 from viewkeeper.cli.vacuum import vacuum
 from viewkeeper.cli.verify import verify
@@ -134,7 +135,7 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str, timeout: str
     ctx.obj = Options(db or "lake", engine, form, db_given=given, timeout=timeout)
 
 
-_FIRST = (demo, sql, load, ls, show, explain, analyze, rules, verify, history)
+_FIRST = (demo, sql, load, ls, show, explain, analyze, rules, verify, subscribe, history)
 _LATER = (serve, token, compact, vacuum, doctor, version)
 for verb in (*_FIRST, *_LATER):
     cli.add_command(verb)

@@ -67,14 +67,25 @@ CYCLE = "INSERT INTO parts VALUES ('spoke 17', 'bike 17')"
 
 @click.command(short_help="See what it does, in a temporary directory.")
 @click.option("--engine", type=click.Choice(["spark", "sail"]), help="The same as --engine before the verb.")
+@click.option(
+    "--serve", "serves", is_flag=True, help="Change a shop and a network all the time, and show it on a page."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8780, show_default=True, help="The port of the page.")
 @click.pass_obj
-def demo(options: Options, engine: str | None) -> None:
+def demo(options: Options, engine: str | None, serves: bool, port: int) -> None:
     """Shows what Viewkeeper does, with real views in a temporary directory that is deleted at the end.
 
     Runs on Apache Spark if Java 17 or newer is installed, else on Sail, which needs no Java. Takes a minute or two
-    on Spark, and seconds on Sail.
+    on Spark, and seconds on Sail. With --serve it goes on until Ctrl-C: transactions stream through a shop and a
+    network of flights, rules fire, and a page shows the views change.
     """
     from viewkeeper.api.database import connect
+
+    if serves:
+        from viewkeeper.cli.demo_stream import stream
+
+        stream(engine or options.engine, port)
+        return
 
     begun = time.monotonic()
     with (
@@ -85,6 +96,7 @@ def demo(options: Options, engine: str | None) -> None:
         _start(db, name)
         _tell(Narrator(db), directory, name)
     note(f"The demo took {time.monotonic() - begun:.0f} seconds on {name}; its directory is deleted again.")
+    note("See it live on a page, with a stream of changes: viewkeeper demo --serve")
 
 
 def _start(db: Database, name: str) -> None:
@@ -102,6 +114,7 @@ def _tell(tell: Narrator, directory: str, engine: str) -> None:
     _commit(tell)
     _rule(tell)
     _assertion(tell)
+    _subscription(tell)
     _explain(tell)
     _another_query(tell)
     _time_travel(tell, before)
@@ -217,6 +230,28 @@ def _assertion(tell: Narrator) -> None:
     for text in preview.assertions:
         tell.paragraph(text)
     tell.refused(CYCLE)
+
+
+def _subscription(tell: Narrator) -> None:
+    tell.chapter(
+        "A subscription",
+        "Whoever holds a copy of a view is told exactly what changes in it, one frame per epoch, and goes on after any "
+        "of them. This one is bound to a part of a virtual view: of the others nothing is derived.",
+    )
+    joined = "orders o JOIN customers c ON o.customer = c.customer"
+    tell.sql(f"CREATE VIEW largest AS\nSELECT region, max(amount) AS largest FROM {joined}\nGROUP BY region")
+    where, change = "region = 'Asia'", f"INSERT INTO orders VALUES ({ORDERS + 7}, {CUSTOMERS}, 12000)"
+    tell.python(f'subscription = db.subscribe("largest", where="{where}", snapshot=False)')
+    with tell.db.subscribe("largest", where=where, snapshot=False) as subscription:
+        tell.sql(change)
+        tell.python("frame = subscription.next()")
+        frame = subscription.next()
+    assert frame is not None, "the order is the largest of its region"
+    tell.answer(f"epoch {frame.epoch}")
+    tell.changes({"largest": frame.change})
+    tell.words(
+        "The same for clients far away, with a page to watch it: viewkeeper serve; here: viewkeeper demo --serve"
+    )
 
 
 def _explain(tell: Narrator) -> None:

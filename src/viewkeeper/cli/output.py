@@ -44,20 +44,23 @@ def tell_error(text: str) -> None:
     stderr().print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Row], form: str, counts: Collection[str] = ()) -> None:
+def print_rows(
+    columns: Sequence[str], rows: Iterable[Row], form: str, counts: Collection[str] = (), *, header: bool = True
+) -> None:
     """Prints rows as a table, a JSON array of objects with one row per line, or CSV with a header.
 
-    The columns `counts` have thousands separators in a table.
+    The columns `counts` have thousands separators in a table. `header`: names come first.
     """
     if form == "json":
         _print_json(columns, rows)
     elif form == "csv":
         write = sys.stdout.write
-        write(",".join(to_csv(name) for name in columns) + "\n")
+        if header:
+            write(",".join(to_csv(name) for name in columns) + "\n")
         for row in rows:
             write(",".join(to_csv(value) for value in row) + "\n")
     else:
-        _print_table(columns, rows, counts)
+        _print_table(columns, rows, counts, header=header)
     sys.stdout.flush()
 
 
@@ -69,11 +72,11 @@ def print_object(body: dict[str, Any]) -> None:
 def print_result(result: Result, form: str) -> int:
     """Prints the rows of a query; returns how many."""
     table = result.arrow()
-    print_rows(table.column_names, _rows_of(table), form)
+    print_rows(table.column_names, rows_of(table), form)
     return int(table.num_rows)
 
 
-def _rows_of(table: Any) -> Iterable[Row]:
+def rows_of(table: Any) -> Iterable[Row]:
     """The rows of an Arrow table, converted batch by batch."""
     import pyarrow as pa
 
@@ -105,10 +108,11 @@ def _distinct(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _print_table(columns: Sequence[str], rows: Iterable[Row], counts: Collection[str]) -> None:
-    header, *body = table_lines(columns, rows, counts)
-    stdout().print(Text(header, style="bold"), soft_wrap=True)
-    for line in body:
+def _print_table(columns: Sequence[str], rows: Iterable[Row], counts: Collection[str], *, header: bool) -> None:
+    names, *body = table_lines(columns, rows, counts)
+    if header:
+        stdout().print(Text(names, style="bold"), soft_wrap=True)
+    for line in body if header else body[1:]:
         sys.stdout.write(line + "\n")
 
 

@@ -67,6 +67,7 @@ def serve(
         "body_bytes": max_body,
         "rows": max_rows,
         "connections": max_connections,
+        "connections_per_client": max_connections,
         "rate": rate,
         "burst": None if rate is None else max(1, round(2 * rate)),
         "readers": readers,

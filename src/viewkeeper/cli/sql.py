@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from viewkeeper.cli.output import count_of, note, print_result
+from viewkeeper.cli.output import count_of, note, print_result, print_rows, rows_of
 from viewkeeper.cli.progress import of_views
 from viewkeeper.cli.session import Options, read_script
 from viewkeeper.errors import SqlError
@@ -77,7 +77,10 @@ def _fired(commit: Commit) -> str:
 def _print(result: Result, form: str) -> None:
     for remark in result.remarks:
         note(remark)
-    if result.has_rows:
+    if result.stream is not None:
+        for number, table in enumerate(result.stream):
+            print_rows(table.column_names, rows_of(table), form, header=number == 0)
+    elif result.has_rows:
         rows = print_result(result, form)
         if form == "table":
             note(f"({count_of(rows, 'row')})")

@@ -34,7 +34,7 @@ def create(options: Options, name: str, rights: str, views: tuple[str, ...], con
     """
     from viewkeeper.catalog.name_errors import no_such_table
     from viewkeeper.server.access_tokens import Access, Grant
-    from viewkeeper.server.problems import Problem
+    from viewkeeper.server.http_problems import Problem
     from viewkeeper.server.row_conditions import read_condition
     from viewkeeper.server.token_files import create_token
 

@@ -18,7 +18,7 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.client.http_calls import Calls, Unreachable, error_from
 from viewkeeper.client.row_decoding import signed_rows
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.transaction.change import Change
 
 QUIET_SECONDS = 45.0

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.feed.conditions import Values, condition_on, split_by
+from viewkeeper.feed.bound_rows import Values, condition_on, split_by
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.followed import Followed
-from viewkeeper.feed.frames import Frame
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed
 from viewkeeper.transaction.change import Change

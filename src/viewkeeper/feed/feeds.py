@@ -13,8 +13,8 @@ from viewkeeper.algebra.durations import seconds
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import SqlError, StorageError, ViewkeeperError, place_of
+from viewkeeper.feed.bound_rows import Condition, Values, read_condition
 from viewkeeper.feed.channels import Channel, frame_of
-from viewkeeper.feed.conditions import Condition, Values, read_condition
 from viewkeeper.feed.followed import Followed, named
 from viewkeeper.feed.subscription import DEMAND, MOST_FRAMES, Subscription
 from viewkeeper.log.open_log import Held

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.errors import Gone
+from viewkeeper.feed.bound_rows import Condition
 from viewkeeper.feed.channels import Channel, frame_of
-from viewkeeper.feed.conditions import Condition
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed, commits_after
 
@@ -108,7 +108,7 @@ class Subscription:
                     return frame
                 if self._closed:
                     return None
-                if self._until is not None and self._upto >= self._until:
+                if self._until is not None and self._upto >= self._until and not self._wants_snapshot:
                     break
                 if self._live or not self._is_due():
                     left = self._left(until)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 
 READ, WRITE, ADMIN = "read", "write", "admin"
 RIGHTS = (READ, WRITE, ADMIN)

@@ -14,14 +14,25 @@ from starlette.exceptions import HTTPException
 
 from viewkeeper.api.database import Database
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.server import change_calls, health_calls, history_calls, relation_calls, sql_calls, stream_calls
+from viewkeeper.server import (
+    change_calls,
+    health_calls,
+    history_calls,
+    relation_calls,
+    shape_calls,
+    sql_calls,
+    stream_calls,
+)
 from viewkeeper.server.gate import Gate
-from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
+from viewkeeper.server.gate import Request as Passed
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.server_settings import ServerSettings
 from viewkeeper.server.service import Service
+from viewkeeper.server.shape_calls import Shapes
+from viewkeeper.server.shape_log import Readable
 
 API_VERSION = "1"
-_ROUTERS = (sql_calls, relation_calls, change_calls, history_calls, health_calls, stream_calls)
+_ROUTERS = (sql_calls, relation_calls, change_calls, history_calls, health_calls, stream_calls, shape_calls)
 
 
 def create_app(db: Database, settings: ServerSettings | None = None, log: TextIO | None = None) -> FastAPI:
@@ -43,8 +54,16 @@ def create_app(db: Database, settings: ServerSettings | None = None, log: TextIO
 
     app = bare_app(life)
     app.state.service = service
+    app.state.shapes = Shapes(db, readable_shape, service.workers.derive, service.streams)
     app.add_middleware(Gate, service=service)
     return app
+
+
+async def readable_shape(request: Request, table: str) -> Readable:
+    """What the token of a request may read of a relation; it may be dropped while a client waits."""
+    service: Service = request.app.state.service
+    access = await service.access(Passed(request.scope).token)
+    return Readable(table, access.grant(table).where, private=access.grants is not None)
 
 
 def bare_app(life: Any = None) -> FastAPI:

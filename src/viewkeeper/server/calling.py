@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -11,6 +10,8 @@ from viewkeeper.server.access_tokens import Access
 from viewkeeper.server.row_encoding import ARROW_STREAM, json_bytes
 from viewkeeper.server.service import Service
 from viewkeeper.server.shapes import ProblemAnswer
+
+EVENT_STREAM = "text/event-stream"
 
 MOST_EPOCHS = 2**53
 """Above every epoch."""
@@ -58,13 +59,12 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def answering(model: type[Any], *statuses: int, arrow: bool = False) -> dict[str, Any]:
+def answering(model: type[Any], *statuses: int, arrow: bool = False, events: bool = False) -> dict[str, Any]:
     """What the OpenAPI document says of a call: the shape of its answer, and its problems."""
     answers: dict[int | str, dict[str, Any]] = {200: {"model": model, "description": "The answer."}}
     if arrow:
-        binary = {"schema": {"type": "string", "format": "binary"}}
-        answers[200]["content"] = {ARROW_STREAM: binary}
+        answers[200]["content"] = {ARROW_STREAM: {"schema": {"type": "string", "format": "binary"}}}
+    if events:
+        answers[200]["content"][EVENT_STREAM] = {"schema": {"type": "string"}}
+        answers[304] = {"description": "What the client has is still true."}
     return {"responses": {**answers, **problems(*statuses)}}
-
-
-Work = Callable[[], Response]

@@ -16,10 +16,10 @@ from viewkeeper.catalog.state import State
 from viewkeeper.errors import NotFound, SqlError, ViewkeeperError
 from viewkeeper.feed.followed import Followed
 from viewkeeper.server.access_tokens import Access
-from viewkeeper.server.calling import Caller, Epoch, Name, Shared, Where, answering, wants_arrow
+from viewkeeper.server.calling import EVENT_STREAM, Caller, Epoch, Name, Shared, Where, answering, wants_arrow
 from viewkeeper.server.frame_encoding import error_event, progress_event
 from viewkeeper.server.gate import Request as Passed
-from viewkeeper.server.problems import Problem, gone, problem_of
+from viewkeeper.server.http_problems import Problem, gone, problem_of
 from viewkeeper.server.relation_documents import find_relation
 from viewkeeper.server.row_conditions import condition_for
 from viewkeeper.server.row_encoding import ARROW_STREAM, arrow_stream, json_bytes, updates_of
@@ -29,11 +29,10 @@ from viewkeeper.server.streams import Asked, Progress, Stream
 
 router = APIRouter(prefix="/api/v1", tags=["changes"])
 
-EVENT_STREAM = "text/event-stream"
 A_YEAR = 31_536_000
 
 
-@router.get("/views/{name}/changes", **answering(ChangesAnswer, 400, 404, 410, arrow=True))
+@router.get("/views/{name}/changes", **answering(ChangesAnswer, 400, 404, 410, arrow=True, events=True))
 async def changes(
     name: Name,
     request: Request,

@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.server.row_encoding import json_bytes, updates_of
 
 MANY_ROWS = 1_000

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.server.access_tokens import Access
-from viewkeeper.server.problems import MEDIA_TYPE, Problem, problem_of
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem, problem_of
 from viewkeeper.server.server_settings import is_loopback
 from viewkeeper.server.service import Service
 
@@ -121,7 +121,7 @@ class Gate:
                 await _answer(send, 204, b"", _preflight(origin))
                 return
             if not is_open(request.path):
-                request.access = await service.access(request.token)
+                request.access = await self._access(request)
                 request.scope.setdefault("state", {})["access"] = request.access
             service.clients.spend(request.client)
             service.clients.enter(request.client)
@@ -144,6 +144,14 @@ class Gate:
                 service.clients.leave(entered)
                 service.metrics.connections.dec()
             self._note(request, problem)
+
+    async def _access(self, request: Request) -> Access:
+        """What the caller may do; wrong tokens count for the rate of their address."""
+        try:
+            return await self._service.access(request.token)
+        except Problem:
+            self._service.clients.spend(request.client)
+            raise
 
     def _note(self, request: Request, problem: BaseException | None) -> None:
         """One line in the log, and the metrics."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
 from viewkeeper.server.calling import Caller, Shared, answering, json_answer, problems
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_encoding import json_bytes
 from viewkeeper.server.server_metrics import CONTENT_TYPE
 from viewkeeper.server.shapes import Health
@@ -31,7 +31,7 @@ async def healthz() -> Response:
     return json_answer({"status": "ok", "failing": []})
 
 
-@router.get("/readyz", **answering(Health))
+@router.get("/readyz", responses={503: {"model": Health, "description": "What is failing."}}, response_model=Health)
 async def readyz(service: Shared) -> Response:
     """Whether the engine and the log are reachable; 503 and what is failing if not."""
     failing = await service.faults()

@@ -7,7 +7,7 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from viewkeeper.server.problems import MEDIA_TYPE, Problem
+from viewkeeper.server.http_problems import MEDIA_TYPE, Problem
 from viewkeeper.server.server_settings import ServerLimits
 
 

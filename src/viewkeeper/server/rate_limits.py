@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.server_settings import ServerLimits
 
 REMEMBERED = 10_000

@@ -10,7 +10,7 @@ from viewkeeper.algebra.types import quote
 from viewkeeper.errors import NotFound, ViewkeeperError
 from viewkeeper.server.access_tokens import READ, Access
 from viewkeeper.server.calling import Caller, Epoch, Name, Shared, Where, answering, json_answer, wants_arrow
-from viewkeeper.server.problems import Problem, gone
+from viewkeeper.server.http_problems import Problem, gone
 from viewkeeper.server.relation_documents import (
     find_relation,
     graph_document,

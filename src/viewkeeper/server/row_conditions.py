@@ -12,7 +12,7 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.errors import NotFound, Place, SqlError
 from viewkeeper.server.access_tokens import Grant
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.statement_rights import refuse_functions
 from viewkeeper.sql.aggregate_calls import is_aggregate
 from viewkeeper.sql.dialect import parse_expression_tokens, render

@@ -78,6 +78,7 @@ def bound_socket(settings: ServerSettings) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((settings.host.strip("[]"), settings.port))
+        made.listen(2_048)
     except OSError as problem:
         made.close()
         raise StorageError(
@@ -109,4 +110,5 @@ def serve(db: Database, settings: ServerSettings) -> None:
     try:
         asyncio.run(server.serve(sockets=[listening]))
     finally:
+        listening.close()
         log.write("info", "stopped")

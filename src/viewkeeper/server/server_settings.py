@@ -25,16 +25,16 @@ class ServerLimits:
     rows: int = 10_000
     """The most rows of one answer."""
 
-    connections: int = 2_000
+    connections: int = 4_000
     """The most open connections."""
 
-    connections_per_client: int = 500
+    connections_per_client: int = 2_000
     """The most streams and running requests of one token, or of one address without a token."""
 
-    rate: float = 200.0
+    rate: float = 500.0
     """Requests per second of one token, or of one address without a token."""
 
-    burst: int = 400
+    burst: int = 2_000
     """How many requests may come at once before the rate counts."""
 
     readers: int = 4
@@ -43,7 +43,7 @@ class ServerLimits:
     waiting: int = 200
     """The most calls that wait for a thread."""
 
-    websocket_subscriptions: int = 200
+    websocket_subscriptions: int = 1_000
     """The most subscriptions of one WebSocket."""
 
 

@@ -15,7 +15,7 @@ from viewkeeper.errors import ViewkeeperError
 from viewkeeper.server.access_tokens import ADMIN, Access, find_access, hash_of
 from viewkeeper.server.commit_documents import RecentCommits
 from viewkeeper.server.followed_commits import FollowedCommits
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.rate_limits import ClientLimits
 from viewkeeper.server.request_log import RequestLog
 from viewkeeper.server.row_counts import RowCounts
@@ -72,6 +72,7 @@ class Service:
             return OPEN
         found = None if token is None else find_access(token, self._tokens.known)
         if token is not None and found is None:
+            await asyncio.sleep(max(0.0, LOOK_FOR_NEW_SECONDS - self._tokens.age))
             await asyncio.to_thread(self._tokens.look, LOOK_FOR_NEW_SECONDS)
             found = find_access(token, self._tokens.known)
         if found is None:

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token
 
 from viewkeeper.errors import Place, ViewkeeperError
 from viewkeeper.server.access_tokens import ADMIN, READ, RIGHTS, WRITE
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.tokens import split
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from viewkeeper.api.database import Database
 from viewkeeper.query.result import Result
 from viewkeeper.server.commit_documents import RecentCommits, commit_document, counted
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_counts import RowCounts
 from viewkeeper.server.row_encoding import column_documents, json_rows, updates_of
 from viewkeeper.server.server_metrics import ServerMetrics

@@ -15,7 +15,7 @@ from viewkeeper.server.access_tokens import Access
 from viewkeeper.server.calling import MOST_EPOCHS
 from viewkeeper.server.change_calls import asked_of
 from viewkeeper.server.gate import Request as Passed
-from viewkeeper.server.problems import Problem, problem_of
+from viewkeeper.server.http_problems import Problem, problem_of
 from viewkeeper.server.service import Service
 from viewkeeper.server.streams import Progress, Stream, columns_of
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from viewkeeper.api.database import Database
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.feed.frames import Frame
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.subscription import Subscription
 from viewkeeper.server.frame_encoding import EncodedFrame, FrameEncoder
 from viewkeeper.server.server_metrics import ServerMetrics

@@ -74,20 +74,26 @@ class KnownTokens:
 
     def look(self, after: float = LOOK_SECONDS) -> None:
         """Reads the stored tokens, unless that was done less than so many seconds ago. Blocks."""
-        if time.monotonic() - self._read_at < after:
+        if self.age < after:
             return
+        began = time.monotonic()
         try:
             self._stored = stored_tokens(self._storage)
         except StorageError:
             self._stored = []  # none of them is accepted while it is not known whether it was dropped
             self._seen_any = True
-        self._read_at = time.monotonic()
+        self._read_at = began
         self._seen_any = self._seen_any or bool(self._own or self._stored)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the stored tokens were read."""
+        return time.monotonic() - self._read_at
 
     @property
     def is_stale(self) -> bool:
         """Whether it is time to look."""
-        return time.monotonic() - self._read_at >= LOOK_SECONDS
+        return self.age >= LOOK_SECONDS
 
     @property
     def known(self) -> list[StoredToken]:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from viewkeeper.engine.running import statement
-from viewkeeper.server.problems import Problem
+from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.server_settings import ServerLimits
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.catalog.relations import VirtualView
 from viewkeeper.errors import Place, SqlError
-from viewkeeper.feed.conditions import condition_on, read_condition
+from viewkeeper.feed.bound_rows import condition_on, read_condition
+from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.feeds import Feeds
-from viewkeeper.feed.frames import Frame
 from viewkeeper.feed.subscription import DEMAND, MOST_FRAMES, Subscription
 from viewkeeper.query.result import Result
 from viewkeeper.sql import parsed_statements as sql

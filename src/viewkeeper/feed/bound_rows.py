@@ -79,15 +79,16 @@ def _bound(part: exp.Expr, schema: Schema) -> tuple[str, Any] | None:
 def condition_on(columns: tuple[str, ...], chosen: list[Values]) -> str:
     """The text of a condition for rows with one of some values."""
     if len(columns) == 1:
-        return f"{quote(columns[0])} IN ({', '.join(_literal(values[0]) for values in chosen)})"
+        return f"{quote(columns[0])} IN ({', '.join(literal_text(values[0]) for values in chosen)})"
     each = (
-        " AND ".join(f"{quote(name)} = {_literal(value)}" for name, value in zip(columns, values, strict=True))
+        " AND ".join(f"{quote(name)} = {literal_text(value)}" for name, value in zip(columns, values, strict=True))
         for values in chosen
     )
     return " OR ".join(f"({text})" for text in each)
 
 
-def _literal(value: Any) -> str:
+def literal_text(value: Any) -> str:
+    """An integer or a string as SQL has it."""
     if isinstance(value, int):
         return str(value)
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
