@@ -104,3 +104,10 @@ def test_values_of_others_are_never_derived_instead(shop: vk.Database) -> None:
     for thread in threads:
         thread.join(20)
     assert all(f"'{region}'" in found[region] for region in ("EU", "US"))
+
+
+def test_before_the_snapshot_nothing_is_handed_out(shop: vk.Database) -> None:
+    asked = shop.subscribe("orders", every="demand")
+    assert asked.epoch == -1  # who went on after an epoch before the snapshot would never get it
+    assert asked.next() is not None
+    assert asked.epoch == shop.epoch

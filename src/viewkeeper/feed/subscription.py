@@ -34,7 +34,8 @@ DEMAND = "demand"
 class Subscription:
     """Frames of one relation or query. Iterate over it, or call next(); close() it, or use a `with` statement.
 
-    `epoch` is the one up to which all frames were handed out: nothing else will come of epochs up to it.
+    `epoch` is the one up to which all frames were handed out: nothing else will come of epochs up to it. Before the
+    snapshot it is -1.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Subscription:
         self._reset = reset
         self._moves = moves
         self._upto = since  # all frames up to this epoch are handed out or waiting
-        self._handed = since - 1 if snapshot else since
+        self._handed = -1 if snapshot else since
         self._waiting: collections.deque[Frame] = collections.deque()
         self._live = False
         self._due = time.monotonic()
