@@ -142,7 +142,7 @@ async def run(
 ) -> Subscribers:
     """Copies beside writers and kills, up to the end."""
     rng = random.Random(seed)
-    t0=time.monotonic()
+    t0 = time.monotonic()
     server = KilledServer(lake, engine, lake.parent / "server.log")
     writers: list[asyncio.subprocess.Process] = []
     made = Subscribers(server.url, seed)
@@ -172,17 +172,17 @@ async def run(
                 made.check()
                 assert all(writer.returncode in (None, 0) for writer in writers)
                 await asyncio.sleep(0.05)
-            print(f'{time.monotonic()-t0:.1f} kill {number} at {committed}',flush=True)
+            print(f"{time.monotonic() - t0:.1f} kill {number} at {committed}", flush=True)
             server.kill()
             await asyncio.sleep(rng.uniform(0, 0.5))
             await server.start()
-            print(f'{time.monotonic()-t0:.1f} started',flush=True)
+            print(f"{time.monotonic() - t0:.1f} started", flush=True)
         await asyncio.gather(*reading)
         assert [await writer.wait() for writer in writers] == [0] * len(writers)
         assert committed == transactions // len(ways) * len(ways)
         with vk.connect(lake, engine="sail") as db:
             made.target = db.epoch
-        print(f'{time.monotonic()-t0:.1f} written',flush=True)
+        print(f"{time.monotonic() - t0:.1f} written", flush=True)
         began = time.monotonic()
         await made.finish(180)
         print(f"{len(made.copies)} copies were at epoch {made.target} after {time.monotonic() - began:.1f} s;", end=" ")
