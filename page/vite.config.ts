@@ -8,13 +8,15 @@ const here = dirname(fileURLToPath(import.meta.url));
 const out = join(here, "../src/viewkeeper/server/page");
 const left = new Set(["node_modules", "coverage", ".vite"]);
 
-/** All files that belong to the page, sorted by path: tests/page/test_assets.py lists the same ones. */
+/** The path of a file of the page, with slashes. */
+const named = (path: string): string => relative(here, path).split(sep).join("/");
+
+/** All files that belong to the page, sorted by path: tests/unit/test_page_assets.py lists the same ones. */
 function sources(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true })
     .filter((entry) => !left.has(entry.name))
     .flatMap((entry) => (entry.isDirectory() ? sources(join(directory, entry.name)) : [join(directory, entry.name)]))
-    .map((path) => path)
-    .sort((a, b) => (relative(here, a).split(sep).join("/") < relative(here, b).split(sep).join("/") ? -1 : 1));
+    .sort((a, b) => (named(a) < named(b) ? -1 : 1));
 }
 
 /** Writes the hash of the sources beside what was built from them, so that a test finds what is out of date. */
@@ -25,7 +27,7 @@ function hashOfSources(): Plugin {
     closeBundle() {
       const hash = createHash("sha256");
       for (const path of sources(here)) {
-        hash.update(relative(here, path).split(sep).join("/") + "\0");
+        hash.update(named(path) + "\0");
         hash.update(readFileSync(path));
         hash.update("\0");
       }

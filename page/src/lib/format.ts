@@ -23,6 +23,7 @@ export const counted = (n: number, one: string, many = one + "s"): string => `${
 
 /** A change in signs: "+3 −1". */
 export function signs({ inserted, deleted }: Counts): string {
+  if (inserted === null || deleted === null) return "±…";
   const parts = [];
   if (inserted) parts.push(`+${count(inserted)}`);
   if (deleted) parts.push(`−${count(deleted)}`);
@@ -31,6 +32,7 @@ export function signs({ inserted, deleted }: Counts): string {
 
 /** A change in words: "3 inserted, 1 deleted". */
 export function words({ inserted, deleted }: Counts): string {
+  if (inserted === null || deleted === null) return "changed";
   const parts = [];
   if (inserted) parts.push(`${count(inserted)} inserted`);
   if (deleted) parts.push(`${count(deleted)} deleted`);

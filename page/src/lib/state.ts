@@ -1,6 +1,7 @@
 import { batch, computed, effect, signal, type Signal } from "@preact/signals";
 import { ApiError, base, get, onUnauthorized, token } from "./api";
 import { sentence } from "./format";
+import { route } from "./router";
 import { Stream, type Connection } from "./stream";
 import type { Assertion, Commit, Firing, Graph, Relation, Rule } from "./types";
 
@@ -60,6 +61,9 @@ export const refreshRules = () => load(rules, "rules", (answer: { rules: Rule[];
 export const refreshAssertions = () =>
   load(assertions, "assertions", (answer: { assertions: Assertion[] }) => answer.assertions);
 
+/** Whether a commit says how long its views took. */
+const isTimed = ({ report }: Commit): boolean => Object.values(report ?? {}).some(({ milliseconds }) => milliseconds != null);
+
 /** Joins two lists of commits: latest first, each epoch once, the one that says more. */
 export function joined(known: Commit[], more: Commit[]): Commit[] {
   const all = new Map<number, Commit>();
@@ -67,6 +71,7 @@ export function joined(known: Commit[], more: Commit[]): Commit[] {
   for (const commit of more) {
     const there = all.get(commit.epoch);
     const said = Object.fromEntries(Object.entries(commit).filter(([, value]) => value != null));
+    if (there && !isTimed(commit) && isTimed(there)) delete said["report"];
     all.set(commit.epoch, there ? { ...there, ...said } : commit);
   }
   return [...all.values()].sort((a, b) => b.epoch - a.epoch);
@@ -108,7 +113,8 @@ export function throttled(action: () => void, period: number): () => void {
   };
 }
 
-const soon = throttled(() => void Promise.all([refreshTables(), refreshViews(), refreshAssertions()]), 3000);
+// Assertions are queries of their own: asked again only where they are shown.
+const soon = throttled(() => void Promise.all([refreshTables(), refreshViews(), route.value.page === "rules" ? refreshAssertions() : null]), 3000);
 const soonRules = throttled(() => void refreshRules(), 1500);
 const soonShape = throttled(() => void Promise.all([refreshGraph(), refreshTables(), refreshViews(), refreshRules(), refreshAssertions()]), 700);
 
@@ -118,7 +124,7 @@ export function after(relation: Relation, commit: Commit): Relation {
   if (!counts || (relation.last_change ?? -1) >= commit.epoch) return relation;
   return {
     ...relation,
-    rows: relation.rows === null ? null : relation.rows + counts.inserted - counts.deleted,
+    rows: relation.rows === null || counts.inserted === null || counts.deleted === null ? relation.rows : relation.rows + counts.inserted - counts.deleted,
     last_change: commit.epoch,
     last_changed_at: commit.committed_at,
   };
@@ -138,8 +144,20 @@ function announce(commit: Commit): void {
   missed = 0;
 }
 
+const soonCommits = throttled(() => void refreshCommits(), 2000);
+
+/** What a frame or progress tells of the epoch; those who may not follow commits hear of it in no other way. */
+export function advance(at: number): void {
+  if (at <= (epoch.value ?? -1)) return;
+  epoch.value = at;
+  soon();
+}
+
 export function receive(commit: Commit): void {
   const known = commits.value.data?.some((each) => each.epoch === commit.epoch);
+  const latest = commits.value.data?.[0]?.epoch;
+  // One was missed, or its times are not known yet: the list knows better a little later.
+  if ((latest !== undefined && commit.epoch > latest + 1) || commit.milliseconds == null) soonCommits();
   batch(() => {
     commits.value = { data: joined(commits.value.data ?? [], [commit]), error: null };
     if (commit.epoch > (epoch.value ?? -1)) epoch.value = commit.epoch;
@@ -182,8 +200,10 @@ export const stream = new Stream({
     void refreshAll();
   },
   commit: receive,
+  epoch: advance,
   error: (error) => {
-    problem.value = error.detail;
+    // A token for single views may not follow commits: the page does without.
+    if (error.code !== "forbidden") problem.value = error.detail;
   },
 });
 

@@ -49,6 +49,8 @@ export interface Surroundings {
   probe(): Promise<"unauthorized" | "unreachable" | "fine">;
   connection(now: Connection): void;
   commit(commit: Commit): void;
+  /** An epoch that a frame or progress tells of. */
+  epoch?(epoch: number): void;
   hello(epoch: number): void;
   error(error: StreamError): void;
   random?: () => number;
@@ -171,12 +173,14 @@ export class Stream {
         const fresh = frame.snapshot || frame.reset || subscription.since == null || frame.epoch > subscription.since;
         if (!fresh) break;
         subscription.since = frame.epoch;
+        this.around.epoch?.(frame.epoch);
         subscription.listener.frame(frame);
         break;
       }
       case "progress": {
         const epoch = message["epoch"] as number;
         if (!subscription) break;
+        this.around.epoch?.(epoch);
         if (subscription.since != null && epoch > subscription.since) subscription.since = epoch;
         subscription.listener.progress?.(epoch);
         break;

@@ -9,9 +9,10 @@ export interface Column {
   nullable?: boolean;
 }
 
+/** How many rows a change inserts and deletes; null where the server does not know without reading them. */
 export interface Counts {
-  inserted: number;
-  deleted: number;
+  inserted: number | null;
+  deleted: number | null;
 }
 
 export interface Update {

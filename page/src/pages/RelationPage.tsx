@@ -116,7 +116,7 @@ export function RelationPage({ name }: { name: string }) {
       <div class="panel" role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`}>
         {tab === "contents" || tab === "edges" ? (
           <>
-            <Scrubber name={name} oldest={detail?.oldest ?? 0} at={at} choose={(epoch) => go({ at: epoch })} />
+            <Scrubber name={name} oldest={detail?.oldest ?? 0} at={at} seen={contents.feed.map((marks) => marks.epoch)} virtual={kind === "view"} choose={(epoch) => go({ at: epoch })} />
             <Status contents={contents} at={at} />
             {contents.error ? (
               <Failure

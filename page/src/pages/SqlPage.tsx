@@ -6,7 +6,7 @@ import { fold, marksOf } from "../lib/copy";
 import { count, counted, milliseconds, warning, words } from "../lib/format";
 import { link } from "../lib/router";
 import { asError, assertions, receive, refreshAll, relations } from "../lib/state";
-import type { Column, Preview, SqlAnswer } from "../lib/types";
+import type { Preview, SqlAnswer } from "../lib/types";
 import { CommitTime } from "../parts/CommitTime";
 import { Empty, Failure, Icon, Loading, Name, Signs } from "../parts/common";
 import type { EditorProps } from "../parts/Editor";
@@ -202,18 +202,13 @@ function Answer({ answer, took }: { answer: SqlAnswer; took: number }) {
             <h2 id="rows">{counted(rows.length, "row")}</h2>
             <span class="muted">{milliseconds(took)}</span>
           </div>
-          {rows.length ? <Ordered columns={columns} rows={rows} /> : <Empty title="No rows" />}
+          {rows.length ? <Grid columns={columns} entries={fold(rows)} caption="Result" inOrder /> : <Empty title="No rows" />}
         </section>
       ) : commit ? null : (
         <Empty title="Done, without net effect">No rows changed, so there is no new epoch.</Empty>
       )}
     </>
   );
-}
-
-/** A result in its own order. */
-function Ordered({ columns, rows }: { columns: Column[]; rows: SqlAnswer["rows"] }) {
-  return <Grid columns={columns} entries={fold(rows)} caption="Result" inOrder />;
 }
 
 function PreviewOf({ preview, stale, commit }: { preview: Preview; stale: boolean; commit: () => void }) {
@@ -272,14 +267,14 @@ function PreviewOf({ preview, stale, commit }: { preview: Preview; stale: boolea
           const relation = relations.value.get(name);
           const columns = relation?.columns ?? change.updates[0]?.row.map((_, at) => ({ name: `column ${at + 1}`, type: "" })) ?? [];
           const shown = change.updates.reduce((sum, { diff }) => sum + Math.abs(diff), 0);
-          const all = change.inserted + change.deleted;
+          const all = (change.inserted ?? 0) + (change.deleted ?? 0);
           return (
             <details key={name} open={changes.length <= 12}>
               <summary>
                 <span class="name">{name}</span> <Signs counts={change} />
                 <span class="hidden">{words(change)}</span>
               </summary>
-              <Grid columns={columns} entries={[]} marks={marksForPreview(change.updates)} caption={`What would change in ${name}`} keyed={relation?.key} sortable={false} />
+              <Grid columns={columns} entries={[]} marks={marksOf(change.updates, -1)} caption={`What would change in ${name}`} keyed={relation?.key} sortable={false} />
               {shown < all ? (
                 <p class="muted">
                   The first {count(shown)} of {counted(all, "changed row")}.
@@ -292,5 +287,3 @@ function PreviewOf({ preview, stale, commit }: { preview: Preview; stale: boolea
     </section>
   );
 }
-
-const marksForPreview = (updates: Preview["changes"][string]["updates"]) => marksOf(updates, -1);

@@ -94,17 +94,17 @@ export function Flow({ graph, commit, turn, auxiliary, children }: {
     <div class="flow">
       <div class="flow-bar">
         {children}
-      <div class="flow-tools" role="group" aria-label="Zoom">
-        <button type="button" class="tool" onClick={() => setZoom(Math.min(2, scale * 1.25))} aria-label="Zoom in">
-          <Icon name="plus" />
-        </button>
-        <button type="button" class="tool" onClick={() => setZoom(Math.max(0.3, scale / 1.25))} aria-label="Zoom out">
-          <Icon name="minus" />
-        </button>
-        <button type="button" class="tool" onClick={() => setZoom(null)} aria-label="Fit the graph">
-          <Icon name="fit" />
-        </button>
-      </div>
+        <div class="flow-tools" role="group" aria-label="Zoom">
+          <button type="button" class="tool" onClick={() => setZoom(Math.min(2, scale * 1.25))} aria-label="Zoom in">
+            <Icon name="plus" />
+          </button>
+          <button type="button" class="tool" onClick={() => setZoom(Math.max(0.3, scale / 1.25))} aria-label="Zoom out">
+            <Icon name="minus" />
+          </button>
+          <button type="button" class="tool" onClick={() => setZoom(null)} aria-label="Fit the graph">
+            <Icon name="fit" />
+          </button>
+        </div>
       </div>
       <div class="flow-frame" ref={frame} tabIndex={0} role="region" aria-label="Dependency graph: arrow keys move along it">
         <svg

@@ -15,7 +15,7 @@ export function Signs({ counts, class: extra = "" }: { counts: Counts; class?: s
         {counts.inserted ? <span class="ins">{signs({ inserted: counts.inserted, deleted: 0 })}</span> : null}
         {counts.inserted && counts.deleted ? " " : null}
         {counts.deleted ? <span class="del">{signs({ inserted: 0, deleted: counts.deleted })}</span> : null}
-        {!counts.inserted && !counts.deleted ? "±0" : null}
+        {!counts.inserted && !counts.deleted ? signs(counts) : null}
       </span>
       <Hidden>{words(counts)}</Hidden>
     </span>

@@ -32,6 +32,7 @@ class Channel:
         self.followed = followed
         self.columns = columns
         self.epoch = epoch
+        self.begun = epoch  # the one whose distribution has begun: who comes later has to derive it
         self.by_values: dict[Values, list[Subscription]] = {}
         self._bound: tuple[frozenset[Values], Followed] | None = None
 
@@ -56,10 +57,11 @@ class Channel:
         followed = self.followed
         if not self.columns or followed.is_stored or len(values) > followed.store.tuning.literal_keys:
             return followed
-        if self._bound is None or self._bound[0] != values:
+        bound = self._bound  # one look: subscriptions that derive for themselves replace it meanwhile
+        if bound is None or bound[0] != values:
             text = condition_on(self.columns, sorted(values))
-            self._bound = (values, followed.where(text))
-        return self._bound[1]
+            bound = self._bound = (values, followed.where(text))
+        return bound[1]
 
     def part(self, change: Change, values: Values) -> Change:
         """The part of a change with the values that a subscription is bound to."""

@@ -34,7 +34,8 @@ DEMAND = "demand"
 class Subscription:
     """Frames of one relation or query. Iterate over it, or call next(); close() it, or use a `with` statement.
 
-    `epoch` is the one up to which all frames were handed out: nothing else will come of epochs up to it.
+    `epoch` is the one up to which all frames were handed out: nothing else will come of epochs up to it. Before the
+    snapshot it is -1.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Subscription:
         self._reset = reset
         self._moves = moves
         self._upto = since  # all frames up to this epoch are handed out or waiting
-        self._handed = since - 1 if snapshot else since
+        self._handed = -1 if snapshot else since
         self._waiting: collections.deque[Frame] = collections.deque()
         self._live = False
         self._due = time.monotonic()
@@ -183,8 +184,10 @@ class Subscription:
         if self._until is not None and frame.epoch > self._until:
             self._upto = self._until
         elif len(self._waiting) >= MOST_FRAMES:
+            kept = [waiting for waiting in self._waiting if waiting.snapshot]  # no change says what it says
             self._waiting.clear()
-            self.fall_behind(self._handed)
+            self._waiting.extend(kept)
+            self.fall_behind(kept[-1].epoch if kept else self._handed)
         else:
             self._waiting.append(frame)
             self._upto = frame.epoch
@@ -194,7 +197,7 @@ class Subscription:
         """From now on its frames are derived when it is asked for them."""
         if self._live:
             self._live = False
-            self._upto = self._channel.epoch if epoch is None else epoch
+            self._upto = max(self._upto, self._channel.epoch) if epoch is None else epoch
             self._notify()
 
     @property
@@ -228,7 +231,7 @@ class Subscription:
             self._wants_snapshot = False
             self._waiting.extend(frames)
             self._upto = max(self._upto, target)
-            self._live = self.every is None and self._channel.epoch <= self._upto and not self._closed
+            self._live = self.every is None and self._channel.begun <= self._upto and not self._closed
             self._feeds.start()
 
     def _first(self, held: Held, target: int) -> Frame:
