@@ -212,7 +212,10 @@ def test_a_restarted_server_goes_on_with_the_same_handle(tmp_path: Path, lake, f
             check_every_state(db, client, "SELECT * FROM totals")
 
 
-def test_random_changes_and_restarts(lake, follow, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [100, 1])
+def test_random_changes_and_restarts(lake, follow, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    for module in ("feeds", "subscription"):  # with 1, frames are often the net of several epochs
+        monkeypatch.setattr(f"viewkeeper.feed.{module}.MOST_FRAMES", most)
     monkeypatch.setattr("viewkeeper.server.shape_calls.LIVE_SECONDS", 1.0)
     monkeypatch.setattr("viewkeeper.server.shape_calls.EVENT_SECONDS", 1.0)
     chance = random.Random(14)

@@ -84,6 +84,12 @@ class Subscription:
             return max(self._upto, self._channel.epoch) if self._live else self._upto
 
     @property
+    def derived(self) -> int:
+        """The epoch up to which all frames were handed out or wait: a frame of a later one is that of one epoch."""
+        with self._feeds.changed:
+            return self._upto
+
+    @property
     def channel(self) -> Channel:
         """What it shares with others that follow the same."""
         return self._channel
