@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { nodeColumns } from "../src/lib/edges";
-import { LARGE, path, place, steps, without } from "../src/lib/layout";
+import { labelled, LARGE, path, place, placeWithin, steps, without } from "../src/lib/layout";
 import { link, read } from "../src/lib/router";
 import type { Graph } from "../src/lib/types";
 
@@ -44,6 +44,21 @@ describe("the layout", () => {
     const shape = without(graph, ({ kind }) => kind === "auxiliary");
     expect(shape.nodes.map(({ name }) => name)).not.toContain("aux");
     expect(shape.edges).toContainEqual({ from: "orders", to: "totals" });
+  });
+
+  it("uses the room that there is, and not more", () => {
+    const tight = place(graph, LARGE);
+    expect(placeWithin(graph, LARGE, 100).width).toBe(tight.width);
+    const wide = placeWithin(graph, LARGE, tight.width + 120);
+    expect(wide.width).toBeGreaterThan(tight.width + 100);
+    expect(wide.width).toBeLessThanOrEqual(tight.width + 121);
+  });
+
+  it("puts labels near the end of an edge", () => {
+    const at = labelled([{ x: 0, y: 0 }, { x: 100, y: 50 }]);
+    expect(at.x).toBeGreaterThan(50);
+    expect(at.x).toBeLessThan(80);
+    expect(at.y).toBeGreaterThan(30);
   });
 
   it("copes with a cycle, an edge to itself and an unknown end", () => {

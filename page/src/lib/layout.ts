@@ -76,12 +76,22 @@ export function place(graph: Graph, size: Size): Layout {
       .map(({ v, w }) => {
         const [a, b] = [placed.get(v)!, placed.get(w)!];
         const forward = (b.x ?? 0) > (a.x ?? 0) ? 1 : -1;
-        // From the side of one box to the side of the other, through the bends that the layout found in between.
-        const bends = (g.edge(v, w).points ?? []).slice(1, -1).map((point: { x: number; y: number }) => at(point.x, point.y));
+        // From the side of one box to the side of the other: straight to the next column, else through the bends that
+        // the layout found around the boxes in between.
+        const near = Math.abs((b.x ?? 0) - (a.x ?? 0)) < 1.5 * (width + size.between);
+        const bends = near ? [] : (g.edge(v, w).points ?? []).slice(1, -1).map((point: { x: number; y: number }) => at(point.x, point.y));
         const ends = [at((a.x ?? 0) + (forward * width) / 2, a.y), at((b.x ?? 0) - (forward * width) / 2, b.y)] as const;
-        return { from: v, to: w, points: [ends[0], ...(bends.length ? bends : [{ x: (ends[0].x + ends[1].x) / 2, y: (ends[0].y + ends[1].y) / 2 }]), ends[1]] };
+        return { from: v, to: w, points: [ends[0], ...bends, ends[1]] };
       }),
   };
+}
+
+/** The same, with more space between the levels where there is room for it. */
+export function placeWithin(graph: Graph, size: Size, width: number): Layout {
+  const tight = place(graph, size);
+  const levels = new Set(tight.nodes.map(({ x }) => Math.round(x))).size;
+  const spare = Math.min(110, (width - tight.width) / Math.max(1, levels - 1));
+  return levels < 2 || spare < 8 ? tight : place(graph, { ...size, between: size.between + spare });
 }
 
 /** A smooth path through the points of an edge, level at each of them. */
@@ -96,7 +106,14 @@ export function path(points: { x: number; y: number }[]): string {
   return text;
 }
 
-export const middle = (points: { x: number; y: number }[]): { x: number; y: number } => points[Math.floor(points.length / 2)] ?? { x: 0, y: 0 };
+/** Where the label of an edge stands: in its last part, where edges from one box have parted. */
+export function labelled(points: { x: number; y: number }[]): { x: number; y: number } {
+  const [a, b] = [points.at(-2), points.at(-1)];
+  if (!a || !b) return { x: 0, y: 0 };
+  const t = 0.66;
+  const level = 3 * t ** 2 - 2 * t ** 3; // of the curve that is level at both ends
+  return { x: a.x + (b.x - a.x) * (1.5 * t * (1 - t) + t ** 3), y: a.y + (b.y - a.y) * level };
+}
 
 /**
  * The steps of a commit through the graph: the relations that it changed, level by level. What the commit itself says

@@ -144,7 +144,7 @@ function announce(commit: Commit): void {
   missed = 0;
 }
 
-const soonCommits = throttled(() => void refreshCommits(), 2000);
+const soonCommits = throttled(() => void refreshCommits(), 4000);
 
 /** What a frame or progress tells of the epoch; those who may not follow commits hear of it in no other way. */
 export function advance(at: number): void {

@@ -102,7 +102,7 @@ export function RelationPage({ name }: { name: string }) {
             <dt>Last change</dt>
             <dd>
               {relation?.last_change == null ? (
-                "–"
+                contents.feed[0] ? <a href={link("commits", contents.feed[0].epoch)}>epoch {contents.feed[0].epoch}</a> : "–"
               ) : (
                 <>
                   <a href={link("commits", relation.last_change)}>epoch {relation.last_change}</a> <span class="muted">{ago(changedAt(relation), now.value)}</span>
@@ -188,7 +188,7 @@ const sum = (contents: Contents): number => contents.entries.reduce((all, entry)
 
 function example(columns: { name: string; type: string }[]): string {
   const column = columns.find(({ type }) => /^(string|varchar|char)/i.test(type));
-  return column ? `${column.name} = 'EU'` : columns[0] ? `${columns[0].name} > 10` : "id > 10";
+  return column ? `${column.name} = '…'` : columns[0] ? `${columns[0].name} > 10` : "id > 10";
 }
 
 function Status({ contents, at }: { contents: Contents; at: number | null }) {

@@ -17,7 +17,7 @@ export function CommitTime({ commit }: { commit: Commit }) {
   if (whole === null && entries.every(([, report]) => report.milliseconds == null))
     return (
       <>
-        <p class="line muted">Another process made this commit, or an earlier run of the server: how long it took is not recorded.</p>
+        <p class="line muted">How long this took is not recorded: the commit was not made through this run of the server.</p>
         <ul class="times untimed" aria-label={`How the views were maintained in epoch ${commit.epoch}`}>
           {entries.map(([name, report]) => (
             <li key={name}>

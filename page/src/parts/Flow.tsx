@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { count, signs, words } from "../lib/format";
-import { LARGE, middle, path, place, SMALL, steps, without, type Layout } from "../lib/layout";
+import { labelled, LARGE, path, placeWithin, SMALL, steps, without, type Layout } from "../lib/layout";
 import { relations } from "../lib/state";
 import type { Commit, Graph } from "../lib/types";
 import { addressOf, Icon, kindClass, kinds } from "./common";
@@ -56,7 +56,7 @@ export function Flow({ graph, commit, turn, auxiliary, children }: {
   const shape = useMemo(() => (auxiliary ? graph : without(graph, ({ kind }) => kind === "auxiliary")), [graph, auxiliary]);
   const compact = width > 0 && width < 640;
   const NODE = compact ? SMALL : LARGE;
-  const layout: Layout = useMemo(() => place(shape, NODE), [shape, NODE]);
+  const layout: Layout = useMemo(() => placeWithin(shape, NODE, width - 14), [shape, NODE, width]);
   const run = useRun(commit, shape, turn);
 
   useLayoutEffect(() => {
@@ -183,7 +183,7 @@ export function Flow({ graph, commit, turn, auxiliary, children }: {
           {layout.edges.map(({ from, to, points }) => {
             const counts = reached.has(from) ? changes[from] : undefined;
             if (!counts) return null;
-            const { x, y } = middle(points);
+            const { x, y } = labelled(points);
             const text = signs(counts);
             const wide = text.length * 6.4 + 10;
             return (
