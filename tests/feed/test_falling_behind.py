@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
 from tests.feed.copies import Copy
+from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.types import parse_type
 from viewkeeper.feed import feeds
 from viewkeeper.feed.channels import Channel
+from viewkeeper.feed.followed import Followed
+from viewkeeper.feed.shared_changes import Parts, SharedChanges
 from viewkeeper.feed.subscription import MOST_FRAMES
 from viewkeeper.store.store import Store
+from viewkeeper.transaction.change import Change
 
-pytestmark = pytest.mark.parametrize("engine", ["sail"], indirect=True)
+
+@pytest.fixture(params=["sail"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -111,3 +121,69 @@ def test_before_the_snapshot_nothing_is_handed_out(shop: vk.Database) -> None:
     assert asked.epoch == -1  # who went on after an epoch before the snapshot would never get it
     assert asked.next() is not None
     assert asked.epoch == shop.epoch
+
+
+def test_those_that_resume_at_the_same_epoch_share_what_is_derived(
+    shop: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = shop.epoch
+    for number in range(3):
+        shop.sql(f"INSERT INTO orders VALUES ({number}, 'EU')")
+    derived: list[tuple[int, int]] = []
+    change = Followed.change
+
+    def counted(self: Followed, held: Any, since: int, until: int) -> Any:
+        derived.append((since, until))
+        return change(self, held, since, until)
+
+    monkeypatch.setattr(Followed, "change", counted)
+    copies = [Copy(shop.subscribe("by_region", since=begin)) for _ in range(5)]
+    threads = [threading.Thread(target=copy.follow, args=(shop.epoch,)) for copy in copies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert [copy.rows for copy in copies] == [{("EU", 3): 1}] * 5
+    assert derived == [(epoch, epoch + 1) for epoch in range(begin, shop.epoch)]
+
+
+def change_of(rows: int) -> Parts:
+    """A change that inserts some rows."""
+    table = pa.table({"k": list(range(rows)), WEIGHT: [1] * rows})
+    return Parts(Change(Schema((Column("k", parse_type("BIGINT")),)), lambda: table), None)
+
+
+def test_what_fails_for_one_is_derived_by_the_others() -> None:
+    shared, begun, end = SharedChanges(), threading.Event(), threading.Event()
+
+    def fail() -> Any:
+        begun.set()
+        end.wait(20)
+        raise TimeoutError
+
+    def first() -> None:
+        with pytest.raises(TimeoutError):
+            shared.get(1, fail)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait(20)
+    threading.Timer(0.1, end.set).start()
+    made = change_of(1)
+    assert shared.get(1, lambda: made) is made
+    thread.join(20)
+    assert shared.get(1, lambda: made) is made
+
+
+def test_only_so_many_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.feed.shared_changes.MOST_ROWS", 100)
+    shared = SharedChanges()
+    made: list[int] = []
+
+    def derive(key: int, rows: int) -> Parts:
+        made.append(key)
+        return change_of(rows)
+
+    for key, rows in ((1, 10), (2, 10), (1, 10), (3, 85), (1, 10), (2, 10), (4, 101), (1, 10)):
+        shared.get(key, functools.partial(derive, key, rows))
+    assert made == [1, 2, 3, 2, 4, 1]

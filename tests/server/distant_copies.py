@@ -1,4 +1,4 @@
-"""Copies of views that are kept by frames over WebSocket, Server-Sent Events, polling and the client.
+"""Copies of views, kept over WebSocket, Server-Sent Events, polling, the client and the npm client of ElectricSQL.
 
 Each applies frames by itself, breaks its connection off at random, and goes on where it was.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import queue
 import random
 import time
 from collections import Counter
@@ -21,6 +22,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 import viewkeeper as vk
+from tests.server.electric_client import Client
 from viewkeeper.client.http_calls import Unreachable
 
 Row = tuple[Any, ...]
@@ -99,6 +101,7 @@ class Subscribers:
     def __init__(self, url: str, seed: int) -> None:
         self.url = url
         self.target: int | None = None
+        self.contents: Mapping[str, Counter[Row]] = {}
         self.rng = random.Random(seed)
         self.copies: list[Copy] = []
         self.refused = 0
@@ -109,7 +112,13 @@ class Subscribers:
 
     def add(self, transport: str, *copies: Copy) -> None:
         """Starts to keep copies; several over one WebSocket, or one over anything else."""
-        work = {"websocket": self._websocket, "sse": self._sse, "polling": self._polling, "client": self._client}
+        work = {
+            "websocket": self._websocket,
+            "sse": self._sse,
+            "polling": self._polling,
+            "client": self._client,
+            "electric": self._electric,
+        }
         self.copies += copies
         self._tasks.append(asyncio.create_task(self._again(work[transport], copies), name=f"{transport}: {copies[0]}"))
 
@@ -148,7 +157,7 @@ class Subscribers:
                 for copy in copies:
                     copy.connections += 1
                 await work(*copies)
-            await asyncio.sleep(self.rng.uniform(0, 0.5))
+            await asyncio.sleep(self.rng.uniform(0, 1))
 
     def _patience(self) -> int:
         """How many messages a connection lasts."""
@@ -275,3 +284,44 @@ class Subscribers:
                     left -= 1
                 elif subscription.epoch > copy.epoch:
                     copy.progress(subscription.epoch)
+
+    # the npm client ----------------------------------------------------------------------------------
+
+    async def _electric(self, copy: Copy) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._shape, copy)
+
+    def _shape(self, copy: Copy) -> None:
+        """A shape, which has no epochs: it ends when it is what the view is in the end."""
+        params = {"table": copy.view} | ({} if copy.where is None else {"where": copy.where})
+        client = Client(self.url, params=params)
+        rows: dict[str, dict[str, Any]] = {}
+        try:
+            while not self.stopped:
+                with contextlib.suppress(queue.Empty):
+                    state = client.reported(0.5)
+                    assert "error" not in state, f"{copy}: {state}"
+                    assert state["refetches"] == 0, f"{copy}: fetched again"
+                    _operate(rows, state["operations"], str(copy))
+                    copy.rows = Counter(tuple(row.values()) for row in state["rows"])
+                    told = Counter(tuple(row.values()) for row in rows.values())
+                    assert copy.rows == told, f"{copy}: its operations are not its rows"
+                if self.target is not None and copy.rows == part_of(self.contents[copy.view], copy):
+                    copy.epoch = self.target
+                    return
+        finally:
+            client.close()
+
+
+def _operate(rows: dict[str, dict[str, Any]], operations: list[Any], what: str) -> None:
+    """Applies the operations of a shape: no key is inserted twice, and none is deleted that is not there."""
+    for operation, key, value, _ in operations:
+        assert (key in rows) is (operation != "insert"), f"{what}: {operation} of {key}"
+        if operation == "delete":
+            del rows[key]
+        else:
+            rows[key] = rows.get(key, {}) | value
+
+
+def part_of(rows: Mapping[Row, int], copy: Copy) -> dict[Row, int]:
+    """The part of a view's rows that a copy is bound to."""
+    return {row: count for row, count in rows.items() if copy.part(row)}

@@ -90,6 +90,10 @@ class Client:
         self.states.append(found)
         return found
 
+    def reported(self, seconds: float) -> dict[str, Any]:
+        """A report; raises queue.Empty without one."""
+        return self._lines.get(timeout=seconds)
+
     def wait(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """The first report from now on in which the copy has these rows."""
         until = time.monotonic() + PATIENCE

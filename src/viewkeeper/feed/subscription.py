@@ -246,10 +246,9 @@ class Subscription:
 
     def _snapshot(self, held: Held, epoch: int, *, reset: bool = False) -> Frame:
         values = frozenset((self.condition.values,))
-        change = self._channel.source(values).snapshot(held, epoch)
+        part = self._channel.snapshot(held, epoch, values).of(self.condition.values)
         commits = commits_after(self._feeds.store.ledger, held.state, epoch - 1)
         commit = next((c for c in commits if c.epoch == epoch), Committed(epoch, 0.0, frozenset(), defines=False))
-        part = self._channel.part(change, self.condition.values)
         return frame_of(self.name, commit, part, snapshot=True, reset=reset)
 
     def _changes(self, held: Held, target: int) -> list[Frame]:
@@ -264,10 +263,10 @@ class Subscription:
             steps = [(since, commits[-1])]
         else:
             steps = [(commit.epoch - 1, commit) for commit in reached]
-        source = channel.source(frozenset((self.condition.values,)))
+        values = self.condition.values
         found = []
         for since, commit in steps:
-            part = channel.part(source.change(held, since, commit.epoch), self.condition.values)
+            part = channel.change(held, since, commit.epoch, frozenset((values,))).of(values)
             if part.rows.num_rows:
                 found.append(frame_of(self.name, commit, part))
         return found
