@@ -51,8 +51,8 @@ def caching(origin: str) -> Iterator[tuple[str, CachingProxy]]:
         def do_GET(self) -> None:
             answer = proxy.get(self.path, {name.lower(): value for name, value in self.headers.items()})
             self.send_response(answer.status_code)
-            for name in ("content-type", "etag", "cache-control"):
-                if name in answer.headers:
+            for name in answer.headers:
+                if name in ("content-type", "etag", "cache-control") or name.startswith("electric-"):
                     self.send_header(name, answer.headers[name])
             self.send_header("content-length", str(len(answer.content)))
             self.end_headers()

@@ -90,6 +90,10 @@ class Client:
         self.states.append(found)
         return found
 
+    def reported(self, seconds: float) -> dict[str, Any]:
+        """A report; raises queue.Empty without one."""
+        return self._lines.get(timeout=seconds)
+
     def wait(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """The first report from now on in which the copy has these rows."""
         until = time.monotonic() + PATIENCE
@@ -105,7 +109,7 @@ class Client:
         self.process.stdin.flush()
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process. Closing twice is fine."""
         self.process.kill()
         self.process.wait()
         for thread in self._threads:
@@ -142,6 +146,17 @@ def shape_app(shapes: Shapes) -> FastAPI:
     return app
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ending: OwnEnding) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Lets those who wait go, first."""
+        self._ending.stop()
+        await super().shutdown(sockets)
+
+
 @contextlib.contextmanager
 def served(db: vk.Database, port: int | None = None, access: Access = everything) -> Iterator[str]:
     """Serves the shapes of a database; gives the address."""
@@ -149,7 +164,7 @@ def served(db: vk.Database, port: int | None = None, access: Access = everything
     shapes = Shapes(db, access, ending=ending)
     where = port or free_port()
     config = uvicorn.Config(shape_app(shapes), port=where, log_level="warning", ws="none", lifespan="off")
-    server = uvicorn.Server(config)
+    server = _Server(config, ending)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -158,7 +173,6 @@ def served(db: vk.Database, port: int | None = None, access: Access = everything
     try:
         yield f"http://127.0.0.1:{where}"
     finally:
-        ending.stop()
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()

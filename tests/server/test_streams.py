@@ -120,6 +120,16 @@ def test_the_net_of_some_time(serve: Callable[..., Served]) -> None:
             copy = +copy
 
 
+def test_a_nervous_stream_leaves_out_nothing(serve: Callable[..., Served]) -> None:
+    made = serve()
+    made.db.sql("CREATE VIEW regions AS SELECT DISTINCT region FROM orders")
+    with events(made, "/api/v1/views/regions/changes", params={"precision": "nervous"}) as found:
+        assert sorted(each["row"][0] for each in next_frame(found)["updates"]) == ["EU", "US"]
+        made.db.sql("INSERT INTO orders VALUES (10, 'ASIA', 1), (11, 'EU', 1)")
+        frame = next_frame(found)
+        assert {"row": ["ASIA"], "diff": 1} in frame["updates"]
+
+
 def test_a_closed_range_never_changes(serve: Callable[..., Served]) -> None:
     made = serve()
     made.db.sql("INSERT INTO orders VALUES (10, 'EU', 1)")

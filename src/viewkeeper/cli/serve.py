@@ -54,6 +54,8 @@ def serve(
     from viewkeeper.server.server_settings import ServerLimits, ServerSettings, is_loopback
     from viewkeeper.server.token_files import stored_tokens
 
+    if token is not None and not token.strip():
+        raise click.UsageError("the token is empty: give one that others cannot guess")
     if token is not None and len(token) < 8:
         note("the token is short: others can guess it; better give one of 20 letters or more")
     if not is_loopback(host) and token is None and not stored_tokens(options.storage):

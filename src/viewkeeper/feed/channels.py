@@ -10,12 +10,11 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.feed.bound_rows import Values, condition_on, split_by
 from viewkeeper.feed.epoch_frames import Frame
 from viewkeeper.feed.followed import Followed
+from viewkeeper.feed.shared_changes import Parts, SharedChanges
 from viewkeeper.log.open_log import Held
 from viewkeeper.log.tail import Committed
 from viewkeeper.transaction.change import Change
@@ -32,7 +31,9 @@ class Channel:
         self.followed = followed
         self.columns = columns
         self.epoch = epoch
+        self.begun = epoch  # the one whose distribution has begun: who comes later has to derive it
         self.by_values: dict[Values, list[Subscription]] = {}
+        self._shared = SharedChanges()
         self._bound: tuple[frozenset[Values], Followed] | None = None
 
     def subscriptions(self) -> Iterable[Subscription]:
@@ -56,16 +57,24 @@ class Channel:
         followed = self.followed
         if not self.columns or followed.is_stored or len(values) > followed.store.tuning.literal_keys:
             return followed
-        if self._bound is None or self._bound[0] != values:
+        bound = self._bound  # one look: subscriptions that derive for themselves replace it meanwhile
+        if bound is None or bound[0] != values:
             text = condition_on(self.columns, sorted(values))
-            self._bound = (values, followed.where(text))
-        return self._bound[1]
+            bound = self._bound = (values, followed.where(text))
+        return bound[1]
 
-    def part(self, change: Change, values: Values) -> Change:
-        """The part of a change with the values that a subscription is bound to."""
-        if not self.columns:
-            return change
-        return _change(change, split_by(change.rows, self.columns).get(values, change.rows.slice(0, 0)))
+    def change(self, held: Held, since: int, until: int, values: frozenset[Values]) -> Parts:
+        """The net change after one epoch, up to another, for subscriptions with some values."""
+        source = self.source(values)
+        return self._shared.get((source.text, since, until), lambda: self._parts(source.change(held, since, until)))
+
+    def snapshot(self, held: Held, epoch: int, values: frozenset[Values]) -> Parts:
+        """All rows of an epoch, for subscriptions with some values."""
+        source = self.source(values)
+        return self._shared.get((source.text, epoch), lambda: self._parts(source.snapshot(held, epoch)))
+
+    def _parts(self, change: Change) -> Parts:
+        return Parts(change, split_by(change.rows, self.columns) if self.columns else None)
 
     def derive(self, held: Held, commit: Committed, values: frozenset[Values]) -> dict[Values, Change] | None:
         """The change of an epoch for each of some values that it concerns; None if it could not be derived.
@@ -77,19 +86,12 @@ class Channel:
                 return None
             if not self.followed.is_reached(held.state, commit):
                 return {}
-            change = self.source(values).change(held, commit.epoch - 1, commit.epoch)
-            if not change.rows.num_rows:
-                return {}
-            if not self.columns:
-                return {(): change}
-            parts = split_by(change.rows, self.columns)
+            parts = self.change(held, commit.epoch - 1, commit.epoch, values)
         except ViewkeeperError:
             return None
-        return {key: _change(change, rows) for key, rows in parts.items() if key in values}
-
-
-def _change(change: Change, rows: pa.Table) -> Change:
-    return Change(change.schema, lambda: rows)
+        if not parts.whole.rows.num_rows:
+            return {}
+        return {key: parts.of(key) for key in (((),) if parts.by_values is None else parts.by_values) if key in values}
 
 
 def frame_of(name: str, commit: Committed, change: Change, *, snapshot: bool = False, reset: bool = False) -> Frame:

@@ -201,6 +201,7 @@ class Feeds:
     def _distribute(self, held: Held, commit: Committed, channel: Channel, *, skips: bool) -> None:
         """Hands the change of an epoch to the live subscriptions of a channel."""
         with self.changed:
+            channel.begun = commit.epoch
             values: frozenset[Values] = frozenset(
                 key for key, several in channel.by_values.items() if any(one.is_live for one in several)
             )

@@ -34,7 +34,8 @@ DEMAND = "demand"
 class Subscription:
     """Frames of one relation or query. Iterate over it, or call next(); close() it, or use a `with` statement.
 
-    `epoch` is the one up to which all frames were handed out: nothing else will come of epochs up to it.
+    `epoch` is the one up to which all frames were handed out: nothing else will come of epochs up to it. Before the
+    snapshot it is -1.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Subscription:
         self._reset = reset
         self._moves = moves
         self._upto = since  # all frames up to this epoch are handed out or waiting
-        self._handed = since - 1 if snapshot else since
+        self._handed = -1 if snapshot else since
         self._waiting: collections.deque[Frame] = collections.deque()
         self._live = False
         self._due = time.monotonic()
@@ -81,6 +82,12 @@ class Subscription:
             if self._waiting or self._wants_snapshot:
                 return self._handed
             return max(self._upto, self._channel.epoch) if self._live else self._upto
+
+    @property
+    def derived(self) -> int:
+        """The epoch up to which all frames were handed out or wait: a frame of a later one is that of one epoch."""
+        with self._feeds.changed:
+            return self._upto
 
     @property
     def channel(self) -> Channel:
@@ -177,8 +184,10 @@ class Subscription:
         if self._until is not None and frame.epoch > self._until:
             self._upto = self._until
         elif len(self._waiting) >= MOST_FRAMES:
+            kept = [waiting for waiting in self._waiting if waiting.snapshot]  # no change says what it says
             self._waiting.clear()
-            self.fall_behind(self._handed)
+            self._waiting.extend(kept)
+            self.fall_behind(kept[-1].epoch if kept else self._handed)
         else:
             self._waiting.append(frame)
             self._upto = frame.epoch
@@ -188,7 +197,7 @@ class Subscription:
         """From now on its frames are derived when it is asked for them."""
         if self._live:
             self._live = False
-            self._upto = self._channel.epoch if epoch is None else epoch
+            self._upto = max(self._upto, self._channel.epoch) if epoch is None else epoch
             self._notify()
 
     @property
@@ -222,7 +231,7 @@ class Subscription:
             self._wants_snapshot = False
             self._waiting.extend(frames)
             self._upto = max(self._upto, target)
-            self._live = self.every is None and self._channel.epoch <= self._upto and not self._closed
+            self._live = self.every is None and self._channel.begun <= self._upto and not self._closed
             self._feeds.start()
 
     def _first(self, held: Held, target: int) -> Frame:
@@ -237,10 +246,9 @@ class Subscription:
 
     def _snapshot(self, held: Held, epoch: int, *, reset: bool = False) -> Frame:
         values = frozenset((self.condition.values,))
-        change = self._channel.source(values).snapshot(held, epoch)
+        part = self._channel.snapshot(held, epoch, values).of(self.condition.values)
         commits = commits_after(self._feeds.store.ledger, held.state, epoch - 1)
         commit = next((c for c in commits if c.epoch == epoch), Committed(epoch, 0.0, frozenset(), defines=False))
-        part = self._channel.part(change, self.condition.values)
         return frame_of(self.name, commit, part, snapshot=True, reset=reset)
 
     def _changes(self, held: Held, target: int) -> list[Frame]:
@@ -255,10 +263,10 @@ class Subscription:
             steps = [(since, commits[-1])]
         else:
             steps = [(commit.epoch - 1, commit) for commit in reached]
-        source = channel.source(frozenset((self.condition.values,)))
+        values = self.condition.values
         found = []
         for since, commit in steps:
-            part = channel.part(source.change(held, since, commit.epoch), self.condition.values)
+            part = channel.change(held, since, commit.epoch, frozenset((values,))).of(values)
             if part.rows.num_rows:
                 found.append(frame_of(self.name, commit, part))
         return found

@@ -82,7 +82,16 @@ class Shapes:
         self._shared: dict[Hashable, SharedWatch] = {}
 
     async def answer(self, request: Request, asked: ShapeRequest) -> Response:
-        """The answer to a request."""
+        """The answer to a request. A server that stops gives none, or a client would ask again and again."""
+        if self._ending.is_stopping:
+            headers = {"Connection": "close", "Retry-After": "1"}
+            raise Problem("stopping", "the server is stopping", headers=headers)
+        made = await self._answer(request, asked)
+        if self._ending.is_stopping:
+            made.headers["connection"] = "close"
+        return made
+
+    async def _answer(self, request: Request, asked: ShapeRequest) -> Response:
         readable = await self._access(request, asked.table)
         try:
             shape = await self._open(asked, readable)
@@ -126,7 +135,7 @@ class Shapes:
         if not newest:
             headers = _headers(asked, shape, readable, until, FOREVER, newest=False)
             return _unless_known(request, headers, body, f'"{asked.handle}:{since}:{until}"')
-        if asked.live and body == joined([up_to_date(until)]) and not self._ending.is_stopping:
+        if asked.live and body == joined([up_to_date(until)]):
             try:
                 return await self._live(request, asked, shape, readable)
             except (Gone, NotFound):

@@ -86,6 +86,8 @@ class Watch:
         self._run = run
         self._wake = asyncio.Event()
         self._ended = False
+        self.has_caught_up = False
+        """Whether the last frame may be the net of several epochs, or there is none because their net is empty."""
         loop = asyncio.get_running_loop()
 
         def ready() -> None:
@@ -95,7 +97,7 @@ class Watch:
         subscription.on_ready(ready)
 
     async def next(self, seconds: float) -> Frame | None:
-        """The next frame; None after some seconds without one, and at the end."""
+        """The next frame; None after some seconds without one, when it has caught up without one, and at the end."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while True:
@@ -103,8 +105,9 @@ class Watch:
             frame = self.subscription.take()
             if frame is None and self.subscription.is_behind and not self._ended:
                 frame = await self._run(self.subscription.poll)
+                self.has_caught_up = True
             left = until - loop.time()
-            if frame is not None or self.ended or left <= 0:
+            if frame is not None or self.has_caught_up or self.ended or left <= 0:
                 return frame
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
@@ -122,7 +125,7 @@ class Watch:
 
 
 class Behind(Exception):
-    """A client asks for frames that are not kept any longer for those who wait."""
+    """There is no frame that continues what a client has: its change has to be derived."""
 
 
 class SharedWatch:
@@ -151,20 +154,29 @@ class SharedWatch:
             while not self._watch.ended and idle < IDLE_SECONDS:
                 frame = await self._watch.next(LOOK_SECONDS)
                 idle = 0.0 if self.waiting else idle + LOOK_SECONDS
-                if frame is None:
+                if self._watch.has_caught_up:
+                    self._begin_again()
+                elif frame is None:
                     self.epoch = max(self.epoch, self._watch.subscription.epoch)
-                    continue
-                self.frames.append(frame)
-                self.epoch = frame.epoch
-                if len(self.frames) > MOST_FRAMES:
-                    self.begin = self.frames.popleft().epoch
-                self._wake()
+                else:
+                    self.frames.append(frame)
+                    self.epoch = max(self.epoch, frame.epoch)
+                    if len(self.frames) > MOST_FRAMES:
+                        self.begin = max(self.begin, self.frames.popleft().epoch)
+                    self._wake()
         except Exception as problem:
             self.failure = problem
         finally:
             self._undo()
             self._watch.subscription.close()
             self._wake()
+
+    def _begin_again(self) -> None:
+        """What was derived at once for several epochs does not continue each of them: clients derive it themselves."""
+        self._watch.has_caught_up = False
+        self.frames.clear()
+        self.begin = self.epoch = max(self.epoch, self._watch.subscription.derived)
+        self._wake()
 
     def _wake(self) -> None:
         for each in self.waiting:
@@ -186,7 +198,7 @@ class Waiting:
     async def next(self, since: int, seconds: float) -> Frame | None:
         """The first frame after an epoch; None after some seconds without one, and at the end.
 
-        Raises what made it impossible to derive frames, and Behind if the client was too slow.
+        Raises what made it impossible to derive frames, and Behind if no frame continues that epoch.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
