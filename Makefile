@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(BIN)/viewkeeper demo
 
-test: $(READY) chromium
+test: $(READY) chromium page-test
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 test-fast: $(READY)
