@@ -67,6 +67,7 @@ from viewkeeper.statements.dispatch import run
 from viewkeeper.statements.scripts import each_statement, last
 from viewkeeper.store.compaction import Compacted, compact_relation
 from viewkeeper.store.store import Store
+from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.hooks import CommitHook
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -142,6 +143,7 @@ class Database:
         self._open: Store | None = store
         self._local = threading.local()
         self._hooks: list[CommitHook] = []  # what reacts to commits
+        self._listeners: list[Callable[[Commit, float], None]] = []  # told of commits that this object made
         self._actions = RuleActions(self)
         self._detached = DetachedRules(store, self._actions, self._begun)
         self._feeds = Feeds(store)
@@ -299,6 +301,19 @@ class Database:
         """A transaction for the action of a detached rule, and the rules that it may fire."""
         begun = Transaction(self)
         return begun._tx, begun._rules
+
+    def on_commit(self, call: Callable[[Commit, float], None]) -> Callable[[], None]:
+        """Calls a function after every commit made with this object, with its seconds; returns what ends that."""
+        self._listeners.append(call)
+        return lambda: self._listeners.remove(call)
+
+    def _committed(self, commit: Commit | None, seconds: float) -> None:
+        """A transaction has ended, perhaps without a net effect."""
+        self._detached.wake()
+        self._feeds.wake()
+        if commit is not None:
+            for call in self._listeners:
+                call(commit, seconds)
 
     def wait_for_rules(self, seconds: float = 60.0) -> bool:
         """Waits until no action of a detached rule is due or running in this process; False if it takes longer.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -161,10 +162,10 @@ class Transaction:
     def commit(self) -> Commit | None:
         """Commits; None if there is no net effect."""
         gathered, self._gathered = self._tx, None
+        began = time.perf_counter()
         with self._db._store.engine.running():
             self.commit_info = commit_transaction(gathered)
-        self._db._detached.wake()
-        self._db._feeds.wake()
+        self._db._committed(self.commit_info, time.perf_counter() - began)
         return self.commit_info
 
     def rollback(self) -> None:

@@ -34,7 +34,7 @@ class CommitTimes:
 
 
 class RecentCommits:
-    """The times of the commits that this server made."""
+    """The times of the commits that this process made."""
 
     def __init__(self) -> None:
         self._times: OrderedDict[int, CommitTimes] = OrderedDict()

@@ -26,6 +26,7 @@ from viewkeeper.server.streams import Streams
 from viewkeeper.server.token_files import LOOK_FOR_NEW_SECONDS, LOOK_SECONDS, KnownTokens
 from viewkeeper.server.tracing import Tracing
 from viewkeeper.server.workers import Workers
+from viewkeeper.transaction.change import Commit
 
 READY_SECONDS = 5.0
 """How long the engine may take to show that it is there."""
@@ -52,13 +53,18 @@ class Service:
         self.clients = ClientLimits(settings.limits)
         self.counts = RowCounts(db.store.storage)
         self.recent = RecentCommits()
-        self.runs = StatementRuns(db, settings.limits.rows, self.counts, self.recent, self.metrics)
+        self.runs = StatementRuns(db, settings.limits.rows, self.counts)
         self.streams = Streams(db, self.workers, self.metrics)
         self.commits = FollowedCommits(db, self.counts, self.recent)
         self._listening: dict[Callable[[], None], str | None] = {}
         self._tokens = KnownTokens(db.store.storage, settings.token)
         self._looking = asyncio.Lock()
+        self._ended = db.on_commit(self._committed)
         self._ready: tuple[float, list[str]] = (-READY_AGAIN, [])
+
+    def _committed(self, commit: Commit, seconds: float) -> None:
+        self.recent.note(commit, seconds)
+        self.metrics.committed(commit, seconds)
 
     @property
     def needs_token(self) -> bool:
@@ -132,3 +138,4 @@ class Service:
     def close(self) -> None:
         """Waits for what is running."""
         self.workers.close()
+        self._ended()

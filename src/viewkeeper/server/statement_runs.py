@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +9,10 @@ import pyarrow as pa
 
 from viewkeeper.api.database import Database
 from viewkeeper.query.result import Result
-from viewkeeper.server.commit_documents import RecentCommits, commit_document, counted
+from viewkeeper.server.commit_documents import commit_document, counted
 from viewkeeper.server.http_problems import Problem
 from viewkeeper.server.row_counts import RowCounts
 from viewkeeper.server.row_encoding import column_documents, json_rows, updates_of
-from viewkeeper.server.server_metrics import ServerMetrics
-from viewkeeper.transaction.change import Commit
 
 PREVIEWED = 20
 """Rows of each change that a preview shows."""
@@ -50,8 +47,6 @@ class StatementRuns:
     db: Database
     rows: int
     counts: RowCounts
-    recent: RecentCommits
-    metrics: ServerMetrics
 
     def run(self, text: str) -> Answer:
         """Runs statements one after the other. A transaction that they leave open is rolled back."""
@@ -59,14 +54,12 @@ class StatementRuns:
         results = self.db.script(text)
         try:
             while True:
-                began = time.perf_counter()
                 found = next(results, None)
                 if found is None:
                     break
                 result = found
                 if result.commit is not None:
                     commit = result.commit
-                    self._note(commit, time.perf_counter() - began)
             if self.db.in_transaction:
                 raise Problem(
                     "transaction-left-open",
@@ -115,7 +108,3 @@ class StatementRuns:
                 limit=self.rows,
             )
         return table
-
-    def _note(self, commit: Commit, seconds: float) -> None:
-        self.recent.note(commit, seconds)
-        self.metrics.committed(commit, seconds)
