@@ -295,3 +295,17 @@ def test_many_subscribers_get_the_same_and_the_lag_is_measured(serve: Callable[.
                 for update in told(socket, "frame")["updates"]:
                     copy[tuple(update["row"])] += update["diff"]
             assert sum(copy.values()) == wanted
+
+
+def test_many_are_told_of_progress_by_and_by(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.server.streams.MOST_TOLD", 7)
+    monkeypatch.setattr("viewkeeper.server.streams.TICK", 0.05)
+    made = serve()
+    with connect(made.socket_url) as socket:
+        for number in range(30):
+            socket.send(json.dumps({"type": "subscribe", "id": number, "view": "by_region", "since": 6}))
+        first = [told(socket, "progress")["id"] for _ in range(30)]
+        made.db.sql("INSERT INTO secrets VALUES (5, 'x')")
+        then = [told(socket, "progress") for _ in range(30)]
+        assert {each["id"] for each in then} == set(first) == {str(number) for number in range(30)}
+        assert {each["epoch"] for each in then} == {7}
