@@ -138,7 +138,12 @@ class Streams:
 
     async def open(self, asked: Asked, transport: str) -> Stream:
         """Subscribes. Raises what is wrong with the request, such as an epoch that is no longer kept."""
-        made = await self.workers.derive(lambda: self._subscribe(asked))
+        opening = asyncio.ensure_future(self.workers.derive(lambda: self._subscribe(asked)))
+        try:
+            made = await asyncio.shield(opening)
+        except asyncio.CancelledError:  # nobody waits for it any longer
+            opening.add_done_callback(_close_made)
+            raise
         stream = Stream(self, made, transport)
         self._open[stream] = None
         self._metrics.subscriptions.labels(transport).inc()
@@ -215,6 +220,11 @@ class Streams:
             self._metrics.lag.clear()
             for view, behind in lags.items():
                 self._metrics.lag.labels(view).set(behind)
+
+
+def _close_made(opening: asyncio.Future[Subscription]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def columns_of(stream: Stream) -> list[dict[str, Any]]:
