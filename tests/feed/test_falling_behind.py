@@ -147,6 +147,24 @@ def test_those_that_resume_at_the_same_epoch_share_what_is_derived(
     assert derived == [(epoch, epoch + 1) for epoch in range(begin, shop.epoch)]
 
 
+@pytest.mark.parametrize("where", [None, "region = 'US'"])
+def test_what_takes_long_is_handed_out_by_and_by(
+    shop: vk.Database, monkeypatch: pytest.MonkeyPatch, where: str | None
+) -> None:
+    monkeypatch.setattr("viewkeeper.feed.subscription.STEP_SECONDS", 0.0)
+    begin = shop.epoch
+    for number in range(6):
+        shop.sql(f"INSERT INTO orders VALUES ({number}, '{'US' if number == 4 else 'EU'}')")
+    slow = Copy(shop.subscribe("by_region", since=begin, where=where))
+    frame = slow.subscription.poll()
+    assert slow.subscription.epoch == begin + 1  # the others are derived when they are asked for
+    if frame is not None:
+        slow.apply(frame)
+    slow.follow(shop.epoch)
+    assert slow.rows == ({("EU", 5): 1, ("US", 1): 1} if where is None else {("US", 1): 1})
+    assert len(slow.epochs) == (6 if where is None else 1)
+
+
 def change_of(rows: int) -> Parts:
     """A change that inserts some rows."""
     table = pa.table({"k": list(range(rows)), WEIGHT: [1] * rows})

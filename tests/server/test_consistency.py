@@ -183,7 +183,7 @@ async def run(
             made.contents = {view: contents(db, view, db.epoch) for view in VIEWS}
             made.target = db.epoch
         began = time.monotonic()
-        await made.finish(180)
+        await made.finish(400)
         print(f"{len(made.copies)} copies were at epoch {made.target} after {time.monotonic() - began:.1f} s;", end=" ")
         print(f"{sum(copy.connections for copy in made.copies)} connections, {made.refused} refused")
         await made.close()

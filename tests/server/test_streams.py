@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import threading
@@ -15,7 +16,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+import viewkeeper as vk
 from tests.server.conftest import ADMIN, Served, code_of
+from viewkeeper.server.server_metrics import ServerMetrics
+from viewkeeper.server.server_settings import ServerLimits
+from viewkeeper.server.streams import Asked, Streams
+from viewkeeper.server.workers import Workers
 
 CHANGES = "/api/v1/views/by_region/changes"
 SSE = {"Accept": "text/event-stream"}
@@ -162,8 +168,10 @@ def test_a_closed_range_never_changes(serve: Callable[..., Served]) -> None:
         )
         assert sorted(pa.ipc.open_stream(arrow.content).read_all()["_diff"].to_pylist()) == [-1, 1]
         assert arrow.headers["etag"] != answer.headers["etag"]
-        for since, until, status in ((8, 6, 400), (6, 99, 404), (99, 99, 404)):
+        for since, until, status in ((8, 6, 400), (6, 99, 404), (99, 99, 404), (0, 2, 404)):
             assert client.get(CHANGES, params={"since": since, "until": until}).status_code == status
+        early = client.get(CHANGES, params={"since": 0, "until": 2}).json()
+        assert (early["detail"], early["hint"]) == ("there was no by_region in epoch 2", "it was created in epoch 3")
         assert code_of(client.get(CHANGES)) == "bad-request"
         made.db.sql("DROP VIEW big; CREATE VIEW big AS SELECT 1 AS one")
         old = client.get("/api/v1/views/big/changes", params={"since": 4, "until": 6}).json()
@@ -171,7 +179,6 @@ def test_a_closed_range_never_changes(serve: Callable[..., Served]) -> None:
 
 
 def test_an_epoch_that_is_no_longer_kept(tmp_path: Any) -> None:
-    import viewkeeper as vk
     from tests.server.conftest import SHOP, served
 
     with vk.connect(tmp_path / "short", engine="sail", keep="1 ms") as db:
@@ -305,3 +312,37 @@ def test_many_subscribers_get_the_same_and_the_lag_is_measured(serve: Callable[.
                 for update in told(socket, "frame")["updates"]:
                     copy[tuple(update["row"])] += update["diff"]
             assert sum(copy.values()) == wanted
+
+
+def test_many_are_told_of_progress_by_and_by(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.server.streams.MOST_TOLD", 7)
+    monkeypatch.setattr("viewkeeper.server.streams.TICK", 0.05)
+    made = serve()
+    with connect(made.socket_url) as socket:
+        for number in range(30):
+            socket.send(json.dumps({"type": "subscribe", "id": number, "view": "by_region", "since": 6}))
+        first = [told(socket, "progress")["id"] for _ in range(30)]
+        made.db.sql("INSERT INTO secrets VALUES (5, 'x')")
+        then = [told(socket, "progress") for _ in range(30)]
+        assert {each["id"] for each in then} == set(first) == {str(number) for number in range(30)}
+        assert {each["epoch"] for each in then} == {7}
+
+
+def test_a_subscription_that_nobody_waits_for_is_closed(lake: vk.Database) -> None:
+    class Slow(Workers):
+        async def derive(self, work: Callable[[], Any]) -> Any:
+            made = work()
+            await asyncio.sleep(0.05)
+            return made
+
+    async def leave() -> None:
+        workers = Slow(ServerLimits())
+        opening = asyncio.create_task(Streams(lake, workers, ServerMetrics()).open(Asked("orders"), "sse"))
+        await asyncio.sleep(0.01)
+        assert len(lake._feeds.subscriptions) == 1
+        opening.cancel()
+        await asyncio.sleep(0.2)
+        workers.close()
+
+    asyncio.run(leave())
+    assert lake._feeds.subscriptions == []

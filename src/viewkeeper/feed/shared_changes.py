@@ -37,7 +37,7 @@ class Parts:
         rows = self.by_values.get(values)
         if rows is None:
             rows = self.whole.rows.slice(0, 0)
-        return Change(self.whole.schema, lambda: rows)
+        return self.whole.part(rows)
 
 
 class SharedChanges:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_FRAMES = 100
 """A subscription that is more frames behind gets the net of them as one."""
 
+STEP_SECONDS = 2.0
+"""Seconds after which the frames that were derived are handed out, before others are derived."""
+
 DEMAND = "demand"
 
 
@@ -128,6 +131,8 @@ class Subscription:
                 self._due = time.monotonic() + (self.every if isinstance(self.every, float) else 0.0)
                 if self.every == DEMAND and not self._waiting:
                     return None
+            elif not self._waiting and until is not None and time.monotonic() >= until + STEP_SECONDS:
+                return None  # there is more to derive, but it took long
         self.close()
         return None
 
@@ -222,7 +227,8 @@ class Subscription:
         try:
             if target > self._upto:
                 self._channel.followed.check_kept(held.state, self._upto)
-                frames += self._changes(held, target)
+                found, target = self._changes(held, target)
+                frames += found
         except Gone:
             if not self._reset:
                 raise
@@ -251,25 +257,31 @@ class Subscription:
         commit = next((c for c in commits if c.epoch == epoch), Committed(epoch, 0.0, frozenset(), defines=False))
         return frame_of(self.name, commit, part, snapshot=True, reset=reset)
 
-    def _changes(self, held: Held, target: int) -> list[Frame]:
-        """The frames after those that are there, up to an epoch: one per epoch, or the net of many."""
+    def _changes(self, held: Held, target: int) -> tuple[list[Frame], int]:
+        """The frames after those that are there, up to an epoch: one per epoch, or the net of many.
+
+        If that takes long, up to an earlier epoch; it is returned with them.
+        """
         channel = self._channel
         commits = [c for c in commits_after(self._feeds.store.ledger, held.state, self._upto) if c.epoch <= target]
         reached = [commit for commit in commits if channel.followed.is_reached(held.state, commit)]
         if not reached:
-            return []
+            return [], target
         if len(reached) > MOST_FRAMES or self.every is not None:
             reached, since = [commits[-1]], self._upto
             steps = [(since, commits[-1])]
         else:
             steps = [(commit.epoch - 1, commit) for commit in reached]
         values = self.condition.values
-        found = []
+        found: list[Frame] = []
+        until = time.monotonic() + STEP_SECONDS
         for since, commit in steps:
             part = channel.change(held, since, commit.epoch, frozenset((values,))).of(values)
             if part.rows.num_rows:
                 found.append(frame_of(self.name, commit, part))
-        return found
+            if time.monotonic() >= until:
+                return found, commit.epoch
+        return found, target
 
     # the end ---------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from viewkeeper.catalog.display_names import display_name
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import AssertionView, Auxiliary, Derived, MaterializedView, Relation, Table
 from viewkeeper.catalog.state import State
-from viewkeeper.errors import ViewkeeperError
+from viewkeeper.errors import NotFound, ViewkeeperError
 from viewkeeper.log.definition_text import definition_text
 from viewkeeper.maintain.declared_keys import declared_keys
 from viewkeeper.server.access_tokens import Access
@@ -24,6 +24,9 @@ def find_relation(state: State, name: str, access: Access, epoch: int | None = N
     """The relation of a name, if the token reaches it."""
     access.grant(name)
     found = state.find(name, epoch)
+    now = state.find(name) if found is None and epoch is not None else None
+    if now is not None and not now.is_hidden:
+        raise NotFound(f"there was no {now.name} in epoch {epoch}", hint=f"it was created in epoch {now.created}")
     if found is None or found.is_hidden:
         raise no_such_table(name, [each for each in state.names() if access.reaches(each)], None)
     return found

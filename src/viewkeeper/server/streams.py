@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ from viewkeeper.server.workers import Workers
 
 TICK = 0.5
 """Seconds between two looks for progress."""
+
+MOST_TOLD = 100
+"""Streams that are told of progress at one look; the others at the next ones, so that frames need not wait."""
 
 QUIET = 15.0
 """Seconds after which progress is told again, so that nobody between takes the connection for dead."""
@@ -129,14 +133,19 @@ class Streams:
         self.is_stopping = False
         self._db = db
         self._metrics = metrics
-        self._open: set[Stream] = set()
+        self._open: dict[Stream, None] = {}  # those that were told of progress last stand last
         self._at_end: set[Callable[[], None]] = set()
 
     async def open(self, asked: Asked, transport: str) -> Stream:
         """Subscribes. Raises what is wrong with the request, such as an epoch that is no longer kept."""
-        made = await self.workers.derive(lambda: self._subscribe(asked))
+        opening = asyncio.ensure_future(self.workers.derive(lambda: self._subscribe(asked)))
+        try:
+            made = await asyncio.shield(opening)
+        except asyncio.CancelledError:  # nobody waits for it any longer
+            opening.add_done_callback(_close_made)
+            raise
         stream = Stream(self, made, transport)
-        self._open.add(stream)
+        self._open[stream] = None
         self._metrics.subscriptions.labels(transport).inc()
         return stream
 
@@ -154,7 +163,7 @@ class Streams:
     def forget(self, stream: Stream) -> None:
         """A stream has ended."""
         if stream in self._open:
-            self._open.discard(stream)
+            del self._open[stream]
             self._metrics.subscriptions.labels(stream.transport).dec()
 
     async def encoded(self, frame: Frame) -> EncodedFrame:
@@ -173,10 +182,11 @@ class Streams:
             epoch = self._db.store.state.epoch
             if epoch == seen and not again:
                 continue
-            again, seen = epoch != seen, epoch
-            for stream in list(self._open):
-                if stream.has_news:
-                    stream.wake.set()
+            told = [*itertools.islice((stream for stream in self._open if stream.has_news), MOST_TOLD)]
+            for stream in told:
+                self._open[stream] = self._open.pop(stream)
+                stream.wake.set()
+            again, seen = epoch != seen or len(told) == MOST_TOLD, epoch
 
     def at_end(self, call: Callable[[], None]) -> Callable[[], None]:
         """Calls a function when the server begins to stop; returns what takes that back."""
@@ -210,6 +220,11 @@ class Streams:
             self._metrics.lag.clear()
             for view, behind in lags.items():
                 self._metrics.lag.labels(view).set(behind)
+
+
+def _close_made(opening: asyncio.Future[Subscription]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def columns_of(stream: Stream) -> list[dict[str, Any]]:

@@ -32,6 +32,12 @@ class Change:
             self._held = None
         return self._rows
 
+    def part(self, rows: pa.Table) -> Change:
+        """Some of its rows as a change: they are net already."""
+        made = Change(self.schema, lambda: rows)
+        made._rows = rows
+        return made
+
     @property
     def inserted(self) -> pa.Table:
         """Δ: the inserted rows, duplicates repeated."""
