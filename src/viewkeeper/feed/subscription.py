@@ -112,12 +112,9 @@ class Subscription:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._feeds.changed:
-                if self._waiting:
-                    frame = self._waiting.popleft()
-                    self._handed = frame.epoch
+                frame = self.take()
+                if frame is not None or self._closed:
                     return frame
-                if self._closed:
-                    return None
                 if self._until is not None and self._upto >= self._until and not self._wants_snapshot:
                     break
                 if self._live or not self._is_due():
@@ -268,8 +265,7 @@ class Subscription:
         if not reached:
             return [], target
         if len(reached) > MOST_FRAMES or self.every is not None:
-            reached, since = [commits[-1]], self._upto
-            steps = [(since, commits[-1])]
+            steps = [(self._upto, commits[-1])]
         else:
             steps = [(commit.epoch - 1, commit) for commit in reached]
         values = self.condition.values
