@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 from click.testing import CliRunner, Result
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 import viewkeeper as vk
 from tests.processes import clean_environment
@@ -80,6 +85,62 @@ def test_a_server_starts_answers_and_ends_cleanly(process: Process, number: int)
     assert code == 0
     assert lines[-1]["event"] == "stopped"
     assert all({"at", "level", "event"} <= set(line) for line in lines)
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes spans as an OpenTelemetry collector does."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.services: set[str] = set()
+        super().__init__(("127.0.0.1", 0), CollectorCall)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class CollectorCall(BaseHTTPRequestHandler):
+    """One call of an exporter."""
+
+    server: Collector
+
+    def do_POST(self) -> None:
+        assert self.path == "/v1/traces"
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.server.services |= {
+                each.value.string_value for each in resource.resource.attributes if each.key == "service.name"
+            }
+            self.server.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+def test_spans_reach_a_collector(place: Path) -> None:
+    with Collector() as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        made = Process(place, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+        with httpx.Client(base_url=made.url, timeout=60, trust_env=False) as client:
+            assert client.get("/api/v1/views/orders/rows", params={"where": "id = 1"}).status_code == 200
+            assert client.get("/api/v1/views/nothing/rows").status_code == 404
+        assert made.end(signal.SIGTERM)[0] == 0
+        collector.shutdown()
+    assert collector.services == {"viewkeeper"}
+    assert [span.name for span in collector.spans] == ["GET /api/v1/views/{name}/rows"] * 2
+    statuses = [
+        each.value.int_value
+        for span in collector.spans
+        for each in span.attributes
+        if each.key == "http.response.status_code"
+    ]
+    assert statuses == [200, 404]
+    assert not re.search(r"id.{1,5}1", str([span.attributes for span in collector.spans]))
 
 
 def test_without_a_token_it_listens_to_this_machine_only(place: Path) -> None:

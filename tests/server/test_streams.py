@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ import viewkeeper as vk
 from tests.server.conftest import ADMIN, Served, code_of
 from viewkeeper.server.server_metrics import ServerMetrics
 from viewkeeper.server.server_settings import ServerLimits
-from viewkeeper.server.streams import Asked, Streams
+from viewkeeper.server.streams import MOST_MEASURED, Asked, Streams
 from viewkeeper.server.workers import Workers
 
 CHANGES = "/api/v1/views/by_region/changes"
@@ -305,7 +306,9 @@ def test_many_subscribers_get_the_same_and_the_lag_is_measured(serve: Callable[.
         with made.client() as client:
             text = client.get("/metrics").text
         assert 'viewkeeper_subscriptions{transport="websocket"} 20.0' in text
-        assert 'viewkeeper_subscription_lag_epochs{view="orders"}' in text
+        lags = re.findall(r'lag_epochs\{subscription="(\d+)",transport="websocket",view="orders"\} (\d+)\.0', text)
+        assert len({number for number, _ in lags}) == MOST_MEASURED
+        assert all(0 <= int(behind) <= 10 for _, behind in lags)
         for number, (socket, copy) in enumerate(zip(sockets, copies, strict=True)):
             wanted = 13 if number % 4 == 0 else 7 if number % 2 else 6
             while sum(copy.values()) < wanted:

@@ -100,4 +100,10 @@ def split_by(rows: pa.Table, columns: tuple[str, ...]) -> dict[Values, pa.Table]
     places: dict[Values, list[int]] = {}
     for index, values in enumerate(row_tuples(rows.select(list(columns)))):
         places.setdefault(values, []).append(index)
-    return {values: take(rows, found) for values, found in places.items()}
+    together = take(rows, [index for found in places.values() for index in found])
+    parts: dict[Values, pa.Table] = {}
+    begin = 0
+    for values, found in places.items():
+        parts[values] = together.slice(begin, len(found))
+        begin += len(found)
+    return parts

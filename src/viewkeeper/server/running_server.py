@@ -39,6 +39,7 @@ class RunningServer(uvicorn.Server):
                 http=limited_protocol(limits),
                 ws="websockets-sansio",
                 ws_max_size=limits.body_bytes,
+                ws_per_message_deflate=False,  # most frames are small, and it would cost a buffer per connection
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -33,8 +33,8 @@ class ServerMetrics:
         self.subscriptions = Gauge("viewkeeper_subscriptions", "Open subscriptions.", ["transport"], registry=registry)
         self.lag = Gauge(
             "viewkeeper_subscription_lag_epochs",
-            "Epochs that have not been delivered yet, of the slowest subscription of a view.",
-            ["view"],
+            "Epochs that a subscription has not been given yet; of each view, its slowest ones.",
+            ["view", "transport", "subscription"],
             registry=registry,
         )
         self.requests = Counter(

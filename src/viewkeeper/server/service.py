@@ -49,6 +49,8 @@ class Service:
         self.log = RequestLog(settings.token, out)
         self.metrics = ServerMetrics()
         self.tracing = Tracing()
+        if self.tracing.missing is not None:
+            self.log.write("warning", "no-spans", detail=self.tracing.missing)
         self.workers = Workers(settings.limits)
         self.clients = ClientLimits(settings.limits)
         self.counts = RowCounts(db.store.storage)

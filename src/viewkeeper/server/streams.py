@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +32,14 @@ MOST_TOLD = 100
 """Streams that are told of progress at one look; the others at the next ones, so that frames need not wait."""
 
 QUIET = 15.0
-"""Seconds after which progress is told again, so that nobody between takes the connection for dead."""
+"""Seconds after which progress is told again over SSE, so that nobody between takes the connection for dead.
+
+A WebSocket has pings for that, one for all its streams.
+"""
+
+
+MOST_MEASURED = 10
+"""Subscriptions of one view whose lag is a metric of its own: the slowest ones."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +65,9 @@ class Progress:
 class Stream:
     """One subscription on its way to a client. Used in the event loop."""
 
-    def __init__(self, streams: Streams, subscription: Subscription, transport: str) -> None:
+    def __init__(self, streams: Streams, subscription: Subscription, transport: str, number: int) -> None:
         self.subscription = subscription
+        self.number = number
         self.transport = transport
         self.wake = asyncio.Event()
         self._streams = streams
@@ -106,12 +117,16 @@ class Stream:
     async def _wait(self) -> bool:
         """Waits until there may be something; False if that took so long that the client should hear something."""
         every = self.subscription.every
-        seconds = min(every, QUIET) if isinstance(every, float) else QUIET
+        quiet = QUIET if self.transport == "sse" else math.inf
+        seconds = min(every, quiet) if isinstance(every, float) else quiet
+        if seconds == math.inf:
+            await self.wake.wait()
+            return True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.wake.wait()
                 return True
-        return seconds < QUIET
+        return seconds < quiet
 
     @property
     def has_news(self) -> bool:
@@ -133,6 +148,7 @@ class Streams:
         self.is_stopping = False
         self._db = db
         self._metrics = metrics
+        self._numbers = itertools.count(1)
         self._open: dict[Stream, None] = {}  # those that were told of progress last stand last
         self._at_end: set[Callable[[], None]] = set()
 
@@ -144,7 +160,7 @@ class Streams:
         except asyncio.CancelledError:  # nobody waits for it any longer
             opening.add_done_callback(_close_made)
             raise
-        stream = Stream(self, made, transport)
+        stream = Stream(self, made, transport, next(self._numbers))
         self._open[stream] = None
         self._metrics.subscriptions.labels(transport).inc()
         return stream
@@ -209,17 +225,18 @@ class Streams:
                     await asyncio.sleep(0.02)
 
     def measure(self) -> None:
-        """Sets the metrics of lag: of each view, that of its slowest subscription."""
+        """Sets the metrics of lag: of each view, those of its slowest subscriptions."""
         with contextlib.suppress(ViewkeeperError):
             epoch = self._db.store.refresh().epoch
             self._metrics.epoch.set(epoch)
-            lags: dict[str, int] = {}
+            followers: defaultdict[str, list[tuple[int, Stream]]] = defaultdict(list)
             for stream in list(self._open):
                 behind = max(0, epoch - max(0, stream.subscription.epoch))
-                lags[stream.subscription.name] = max(behind, lags.get(stream.subscription.name, 0))
+                followers[stream.subscription.name].append((behind, stream))
             self._metrics.lag.clear()
-            for view, behind in lags.items():
-                self._metrics.lag.labels(view).set(behind)
+            for view, found in followers.items():
+                for behind, stream in heapq.nlargest(MOST_MEASURED, found, key=lambda each: each[0]):
+                    self._metrics.lag.labels(view, stream.transport, str(stream.number)).set(behind)
 
 
 def _close_made(opening: asyncio.Future[Subscription]) -> None:
