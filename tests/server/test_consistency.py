@@ -110,7 +110,9 @@ class KilledServer:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
-        given = ["--db", str(lake), "--engine", engine, "serve", "--port", str(self.port), "--rate", "10000"]
+        given = ["--db", str(lake), "--engine", engine]
+        given += ["--timeout", "10 minutes"] if engine == "spark" else []  # copies of recursive views share two cores
+        given += ["serve", "--port", str(self.port), "--rate", "10000"]
         self._command = [sys.executable, "-c", "from viewkeeper.cli import main; main()", *given]
         self._process: subprocess.Popen[bytes] | None = None
 
