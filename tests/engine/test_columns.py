@@ -1,4 +1,4 @@
-"""An expression taken apart on the driver is the one that the engine's own parser makes of the text."""
+"""An expression that is sent as a tree is the one that the engine's own parser makes of its text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
+from viewkeeper.algebra.expressions import Expression
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine.connect_columns import listed, parsed, typed
+from viewkeeper.sql.dialect import parse_expression
+from viewkeeper.sql.row_trees import row_tree
 
 ROWS = pa.table(
     {
@@ -25,7 +28,7 @@ ROWS = pa.table(
 )
 TYPES = ("int", "decimal(4,2)", "string", "date", "double", "boolean", "bigint")
 
-TAKEN_APART = [
+SENT_AS_TREES = [
     "c1 + 1",
     "c1 - c2 * 2",
     "c2 * (1 - 0.05)",
@@ -73,28 +76,35 @@ TAKEN_APART = [
     "length(c3)",
     "greatest(c1, 0)",
     "nanvl(c5, CAST('Infinity' AS DOUBLE))",
+    "c3 LIKE '%U%'",
+    "1L",
+    "CASE c1 WHEN 1 THEN 'one' END",
+    "c3 || 'x'",
+    "c4 + INTERVAL 1 DAY",
 ]
 
 SENT_AS_TEXT = [
-    "c3 LIKE '%U%'",
     "row_number() OVER (ORDER BY c1)",
     "transform(array(c1), x -> x + 1)",
-    "c4 + INTERVAL 1 DAY",
-    "1L",
     "1e3",
     "TIMESTAMP'2024-01-01 00:00:00'",
-    "CASE c1 WHEN 1 THEN 'one' END",
     "extract(YEAR FROM c4)",
     "array(c1)[0]",
-    "c3 || 'x'",
+    "c1 div 2",
     "'a\\tb'",
     "CAST(c3 AS VARCHAR(3))",
 ]
 
 
+SCHEMA = Schema(tuple(Column(n, parse_type(t)) for n, t in zip(ROWS.column_names, TYPES, strict=True)))
+
+
+def tree(text: str) -> Expression:
+    return row_tree(parse_expression(text), SCHEMA)
+
+
 def frame_of(db: vk.Database) -> object:
-    schema = Schema(tuple(Column(n, parse_type(t)) for n, t in zip(ROWS.column_names, TYPES, strict=True)))
-    return db._store.engine.arrow(ROWS, schema)
+    return db._store.engine.arrow(ROWS, SCHEMA)
 
 
 def seen(frame: object) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
@@ -104,10 +114,10 @@ def seen(frame: object) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]
 
 def test_the_same_as_the_text(db: vk.Database) -> None:
     frame = frame_of(db)
-    for start in range(0, len(TAKEN_APART), 12):
-        part = TAKEN_APART[start : start + 12]
+    for start in range(0, len(SENT_AS_TREES), 12):
+        part = SENT_AS_TREES[start : start + 12]
         texts = [f"{text} AS x{i}" for i, text in enumerate(part)]
-        taken = listed(*texts)
+        taken = listed(*[(tree(text), f"x{i}") for i, text in enumerate(part)])
         for text, column in zip(part, taken, strict=True):
             assert type(column._expr).__name__ == "ColumnAlias", text
         assert seen(frame.select(*taken)) == seen(frame.selectExpr(*texts))  # type: ignore[attr-defined]
@@ -115,20 +125,21 @@ def test_the_same_as_the_text(db: vk.Database) -> None:
 
 @pytest.mark.parametrize("text", SENT_AS_TEXT)
 def test_what_has_a_syntax_of_its_own_is_sent_as_text(text: str) -> None:
-    assert type(parsed(text)._expr).__name__ == "SQLExpression"
+    assert type(parsed(tree(text))._expr).__name__ == "SQLExpression"
 
 
 def test_conditions_and_aggregates(db: vk.Database) -> None:
     frame = frame_of(db)
     for text in ("c1 > 0 AND c3 IS NOT NULL", "c1 IN (1, -7)", "NOT (c6 AND c1 = 1)"):
-        assert seen(frame.filter(parsed(text))) == seen(frame.filter(text))  # type: ignore[attr-defined]
+        assert seen(frame.filter(parsed(tree(text)))) == seen(frame.filter(text))  # type: ignore[attr-defined]
     texts = ("sum(c2)", "count(c1)", "count(1)", "min(c4)", "max(c3)", "avg(c2)")
-    ours = frame.agg(*[parsed(text).alias(f"x{i}") for i, text in enumerate(texts)])  # type: ignore[attr-defined]
+    ours = frame.agg(*[parsed(tree(text)).alias(f"x{i}") for i, text in enumerate(texts)])  # type: ignore[attr-defined]
     theirs = frame.selectExpr(*[f"{text} AS x{i}" for i, text in enumerate(texts)])  # type: ignore[attr-defined]
     assert seen(ours) == seen(theirs)
-    copies = "explode(array_repeat(c1, CAST(_w AS INT))) AS y"
-    assert seen(frame.select(*listed("c3", copies))) == seen(frame.selectExpr("c3", copies))  # type: ignore[attr-defined]
-    assert seen(frame.select(*listed("*", "c1 AS z"))) == seen(frame.selectExpr("*", "c1 AS z"))  # type: ignore[attr-defined]
+    copies = "explode(array_repeat(c1, CAST(_w AS INT)))"
+    ours = frame.select(*listed("c3", (tree(copies), "y")))  # type: ignore[attr-defined]
+    assert seen(ours) == seen(frame.selectExpr("c3", f"{copies} AS y"))  # type: ignore[attr-defined]
+    assert seen(frame.select(*listed("*", ("c1", "z")))) == seen(frame.selectExpr("*", "c1 AS z"))  # type: ignore[attr-defined]
 
 
 def test_typed_literals(db: vk.Database) -> None:
@@ -142,4 +153,4 @@ def test_an_empty_batch_among_others_raises_nothing(db: vk.Database) -> None:
     schema = Schema((Column("c1", parse_type("bigint")),))
     rows = pa.table({"c1": pa.chunked_array([pa.array([], pa.int64()), pa.array([4, 0], pa.int64())])})
     frame = db._store.engine.arrow(rows, schema)
-    assert seen(frame.select(*listed("CASE WHEN c1 > 0 THEN 1 / c1 END AS x")))[1] == [(0.25,), (None,)]
+    assert seen(frame.select(*listed((tree("CASE WHEN c1 > 0 THEN 1 / c1 END"), "x"))))[1] == [(0.25,), (None,)]

@@ -10,6 +10,6 @@ def test_nested_unions(db: vk.Database) -> None:
     engine = db._store.engine
     leaf = engine.session.createDataFrame([(1, 2, 3)], "a BIGINT, b BIGINT, c BIGINT")
     for count in (3, 4, 7):
-        inner = engine.union([leaf] * count).select(*listed("`b` AS `x`", "`a` AS `y`"))
-        outer = engine.union([inner, leaf.select(*listed("`c` AS `x`", "`c` AS `y`"))])
+        inner = engine.union([leaf] * count).select(*listed(("b", "x"), ("a", "y")))
+        outer = engine.union([inner, leaf.select(*listed(("c", "x"), ("c", "y")))])
         assert sorted(map(tuple, outer.collect())) == [(2, 1)] * count + [(3, 3)]

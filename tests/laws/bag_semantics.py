@@ -16,6 +16,7 @@ from typing import Any
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal
 from viewkeeper.algebra.expressions import Attribute, Expression, column
+from viewkeeper.algebra.spark_text import printed
 from viewkeeper.recursion.bodies import body
 
 Row = tuple[Any, ...]
@@ -265,9 +266,8 @@ def _scalar(expression: Expression, row: Mapping[Attribute, Any]) -> Any:
     """The value of an expression for a row."""
     if expression.attribute is not None:
         return row[expression.attribute]
-    names = [part for part in expression.parts if isinstance(part, Attribute)]
-    text = "".join("?" if isinstance(part, Attribute) else part for part in expression.parts)
-    return _SQLITE.execute(f"SELECT {text}", [row[name] for name in names]).fetchone()[0]
+    text = printed(expression, lambda attribute: f":{attribute.label}")
+    return _SQLITE.execute(f"SELECT {text}", {a.label: row[a] for a in expression.attributes}).fetchone()[0]
 
 
 def _named(node: n.Node, row: Row) -> dict[Attribute, Any]:

@@ -9,9 +9,9 @@ import pyarrow as pa
 from tests.laws.bag_semantics import States, Weights
 from tests.laws.specification import BIGINT, bag, changed, law_holds, minus, new, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import text
 from viewkeeper.algebra.rows import row_tuples, without_balanced
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.sql.templates import templated as text
 
 
 def group_by(*, whole: bool = False) -> n.Aggregate:

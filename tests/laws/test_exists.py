@@ -9,8 +9,8 @@ import pytest
 
 from tests.laws.specification import bag, changed, law_holds, minus, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import text
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.sql.templates import templated as text
 
 SIGNS = pytest.mark.parametrize("negated", [False, True], ids=["semi", "anti"])
 

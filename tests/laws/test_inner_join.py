@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.laws.specification import bag, changed, law_holds, minus, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import text
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.sql.templates import templated as text
 
 
 def test_law_of_two() -> None:

@@ -11,11 +11,12 @@ import pytest
 import viewkeeper as vk
 from tests.laws.harness import Laws
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, column, text
+from viewkeeper.algebra.expressions import Attribute, column
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.plan.auxiliary import complete
+from viewkeeper.sql.templates import templated as text
 
 STEPS = {"sail": 9, "spark": 2}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.laws.specification import bag, changed, law_holds, like, minus, new, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Expression, column, text
+from viewkeeper.algebra.expressions import column, integer
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.sql.templates import templated as text
 
 
 def union() -> n.Union:
@@ -47,7 +48,7 @@ def test_a_projection_adds_weights_up() -> None:
 
 
 def test_a_constant_does_not_change() -> None:
-    constant = n.Rows((new("x"),), ((Expression(("1",)),),))
+    constant = n.Rows((new("x"),), ((integer(1),),))
     s = table("s")[0]
     assert differentiate(constant, {"s"}) is None
     law = differentiate(n.Join((s, constant)), {"s"})

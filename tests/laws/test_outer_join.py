@@ -9,7 +9,7 @@ import pytest
 
 from tests.laws.specification import bag, changed, law_holds, like, minus, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import text
+from viewkeeper.sql.templates import templated as text
 
 KINDS = pytest.mark.parametrize("full", [False, True], ids=["left", "full"])
 

@@ -13,8 +13,9 @@ import pytest
 from tests.laws.bag_semantics import Row, States, Weights
 from tests.laws.specification import BIGINT, ROUNDS, bag, like, minus, net_change, new, random_row, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import column, text
+from viewkeeper.algebra.expressions import column
 from viewkeeper.delta.positive import INSERTED, positive_differential
+from viewkeeper.sql.templates import templated as text
 
 
 def touched(node: n.Node, old: Mapping[str, Weights], changes: Mapping[str, Weights]) -> set[Row]:

@@ -11,8 +11,9 @@ import viewkeeper as vk
 from tests.laws.specification import bag, changed, law_holds, minus, new, table
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
-from viewkeeper.algebra.expressions import column, text
+from viewkeeper.algebra.expressions import column
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.sql.templates import templated as text
 
 
 def upwards(*, bag: bool) -> n.Fixpoint:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.laws.specification import bag, changed, law_holds, minus, new, table
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import text
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.sql.templates import templated as text
 
 
 def window(*, partitioned: bool = True) -> n.Window:

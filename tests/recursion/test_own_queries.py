@@ -6,10 +6,11 @@ import pytest
 
 import viewkeeper as vk
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers, text
+from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.types import Type
 from viewkeeper.maintain.state_reader import OutOfQueries, StateReader
 from viewkeeper.recursion.row_sets import TooDear, Workspace
+from viewkeeper.sql.templates import templated as text
 
 
 def readers(db: vk.Database, limits: tuple[float | None, float | None]) -> tuple[StateReader, n.Node, list[Workspace]]:

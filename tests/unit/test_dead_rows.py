@@ -9,8 +9,8 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.analysis.fallible_queries import may_raise
 from viewkeeper.sql.dialect import parse
+from viewkeeper.sql.fallible_queries import may_raise
 
 QUERIES = {
     "SELECT x FROM t WHERE 10 / x > 1": [(5,)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.expressions import Attribute, Expression, integer, plain
 from viewkeeper.engine.lowering import Lowering
 
 OTHER = {"sail": "spark", "spark": "sail"}
@@ -46,13 +46,13 @@ def test_views_are_recomputed_on_the_other_engine(db: vk.Database, engine: str) 
 def test_what_is_wrong_in_view_and_recompute_alike(
     db: vk.Database, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = Lowering._computed
+    right = Lowering.computed
 
-    def wrong(self: Lowering, attribute: Attribute, sql: str) -> str:
-        text = right(self, attribute, sql)
-        return f"({text}) + 1" if attribute.name == "doubled" and self.engine.kind == engine else text
+    def wrong(self: Lowering, attribute: Attribute, value: Expression) -> Expression:
+        made = right(self, attribute, value)
+        return plain("+", made, integer(1)) if attribute.name == "doubled" and self.engine.kind == engine else made
 
-    monkeypatch.setattr(Lowering, "_computed", wrong)
+    monkeypatch.setattr(Lowering, "computed", wrong)
     db.sql("CREATE TABLE t (k BIGINT); INSERT INTO t VALUES (1), (2)")
     db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, abs(2 * k) AS doubled FROM t")
     assert db.verify("v").equal

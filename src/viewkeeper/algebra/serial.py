@@ -1,4 +1,7 @@
-"""Algebra as JSON, for the ledger: nodes, expressions and attributes by the names of their fields."""
+"""Algebra as JSON, for the ledger: nodes, expressions and attributes by the names of their fields.
+
+Before expressions were trees they were text: parts that are strings or attributes. Those are read as Opaque.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,10 @@ from typing import Any
 
 from viewkeeper.algebra import datalog_rules as rules
 from viewkeeper.algebra import nodes
-from viewkeeper.algebra.expressions import Attribute, Conjunction, Expression, Numbers
-from viewkeeper.algebra.types import parse_type
+from viewkeeper.algebra.expressions import KINDS, VOID, Attribute, Column, Expression, Numbers, Opaque, conjunction
+from viewkeeper.algebra.types import Type, parse_type
 
 _PARTS = (
-    Expression,
-    Conjunction,
     nodes.Equality,
     nodes.Call,
     nodes.Order,
@@ -24,6 +25,7 @@ _PARTS = (
     *nodes.KINDS,
 )
 _BY_NAME: dict[str, type[Any]] = {kind.__name__: kind for kind in _PARTS}
+_EXPRESSIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in KINDS}
 
 
 def to_json(node: nodes.Node) -> dict[str, Any]:
@@ -63,6 +65,11 @@ def _encode(part: Any, table: dict[int, Attribute]) -> Any:
         return {"a": part.number}
     if isinstance(part, tuple):
         return [_encode(piece, table) for piece in part]
+    if isinstance(part, Type):
+        return {"t": str(part)}
+    if isinstance(part, Expression):
+        changed = [f for f in dataclasses.fields(part) if getattr(part, f.name) != f.default]  # type: ignore[arg-type]
+        return {"e": type(part).__name__, **{f.name: _encode(getattr(part, f.name), table) for f in changed}}
     if isinstance(part, _PARTS):
         fields = {f.name: _encode(getattr(part, f.name), table) for f in dataclasses.fields(part)}  # type: ignore[arg-type]
         return {"k": type(part).__name__, **fields}
@@ -74,8 +81,30 @@ def _decode(body: Any, table: dict[int, Attribute]) -> Any:
     if isinstance(body, list):
         return tuple(_decode(piece, table) for piece in body)
     if isinstance(body, dict):
-        if "k" not in body:
+        if "a" in body:
             return table[body["a"]]
-        fields = {name: _decode(value, table) for name, value in body.items() if name != "k"}
+        if "t" in body:
+            return VOID if body["t"] == str(VOID) else parse_type(body["t"])
+        fields = {name: _decode(value, table) for name, value in body.items() if name not in ("k", "e")}
+        if "e" in body:
+            return _EXPRESSIONS[body["e"]](**fields)
+        if body["k"] in ("Expression", "Conjunction"):
+            return _from_text(**fields)
         return _BY_NAME[body["k"]](**fields)
     return body
+
+
+def _from_text(parts: tuple[str | Attribute, ...], raises: bool, conditions: tuple[Expression, ...] = ()) -> Expression:
+    """An expression that is stored as text with attributes in it."""
+    if conditions:
+        return conjunction(conditions)
+    if len(parts) == 1 and isinstance(parts[0], Attribute):
+        return Column(parts[0])
+    pieces, children = [""], []
+    for part in parts:
+        if isinstance(part, str):
+            pieces[-1] += part
+        else:
+            children.append(Column(part))
+            pieces.append("")
+    return Opaque(tuple(pieces), tuple(children), fallible=raises)

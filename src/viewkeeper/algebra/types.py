@@ -113,7 +113,19 @@ def spelled(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else quote(name)
 
 
+def same_family(one: Type, other: Type) -> bool:
+    """Whether `=` between two types compares values as they are, without a cast that could change them."""
+    return one.ddl == other.ddl or (one.is_integer and other.is_integer)
+
+
 INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+
+
+def as_decimal(kind: Type) -> Type:
+    """The decimal type that holds every value of an integer type."""
+    return Type("decimal", _DIGITS[kind.name], 0) if kind.is_integer else kind
+
 
 _ARROW = {
     "tinyint": pa.int8(),

@@ -14,13 +14,23 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
+from viewkeeper.algebra.expressions import (
+    BOOLEAN,
+    STRING,
+    Between,
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    Literal,
+    Name,
+    conditions_of,
+)
 from viewkeeper.algebra.rows import comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type
-from viewkeeper.sql.conditions import anded
-from viewkeeper.sql.dialect import literal_suffix
 
 Range = tuple[Any, Any]
 
@@ -98,97 +108,80 @@ def _overlap(one: Range, other: Range) -> bool:
     return not lows or not highs or max(lows) <= min(highs)
 
 
-def ranges_of(condition: exp.Expr, schema: Schema, alias: str) -> Ranges:
-    """The ranges that a condition on a table's rows implies."""
+def ranges_of(condition: Expression) -> Ranges:
+    """The ranges that a condition implies for single columns, by their labels or names."""
     found = []
-    for conjunct in anded(condition):
-        implied = _range_of(conjunct, schema, alias.lower())
+    for conjunct in conditions_of(condition):
+        implied = _range_of(conjunct)
         if implied is not None:
             found.append(implied)
     return Ranges(tuple(found))
 
 
-_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.EQ: exp.EQ,
-    exp.NullSafeEQ: exp.NullSafeEQ,
-}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
 
 
-def _range_of(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, tuple[Range, ...]] | None:
-    kind = type(node)
-    if kind in _FLIPPED:
-        left, right = node.this, node.args["expression"]
-        if isinstance(right, exp.Column):
-            left, right, kind = right, left, _FLIPPED[kind]
-        column = _column(left, schema, alias)
-        if column is None:
+def _range_of(node: Expression) -> tuple[str, tuple[Range, ...]] | None:
+    match node:
+        case Comparison(operator, left, right) if operator in _FLIPPED:
+            if named(right) is not None:
+                left, right, operator = right, left, _FLIPPED[operator]
+            column = named(left)
+            value = literal_value(right, column[1]) if column is not None else None
+            if column is None or value is None:
+                return None
+            low = value if operator in ("=", "<=>", ">", ">=") else None
+            high = value if operator in ("=", "<=>", "<", "<=") else None
+            return column[0], ((low, high),)
+        case Between(child, low_end, high_end):
+            column = named(child)
+            if column is None:
+                return None
+            low, high = literal_value(low_end, column[1]), literal_value(high_end, column[1])
+            return None if low is None or high is None else (column[0], ((low, high),))
+        case In(child, options):
+            column = named(child)
+            if column is None:
+                return None
+            values = [literal_value(part, column[1]) for part in options]
+            return None if any(v is None for v in values) else (column[0], tuple((v, v) for v in values))
+        case _:
             return None
-        value = literal_value(right, column[1])
-        if value is None:
+
+
+def named(node: Expression) -> tuple[str, Type] | None:
+    """The label or name of a column, and its type; None for anything else."""
+    match node:
+        case Column(attribute):
+            return attribute.label, attribute.type
+        case Name(name, kind) if kind is not None:
+            return name, kind
+        case _:
             return None
-        low = value if kind in (exp.EQ, exp.NullSafeEQ, exp.GT, exp.GTE) else None
-        high = value if kind in (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE) else None
-        return column[0], ((low, high),)
-    if isinstance(node, exp.Between):
-        column = _column(node.this, schema, alias)
-        if column is None:
-            return None
-        low, high = literal_value(node.args["low"], column[1]), literal_value(node.args["high"], column[1])
-        return None if low is None or high is None else (column[0], ((low, high),))
-    if isinstance(node, exp.In) and node.args.get("query") is None and node.expressions:
-        column = _column(node.this, schema, alias)
-        if column is None:
-            return None
-        values = [literal_value(part, column[1]) for part in node.expressions]
-        return None if any(v is None for v in values) else (column[0], tuple((v, v) for v in values))
-    return None
 
 
-def _column(node: exp.Expr, schema: Schema, alias: str) -> tuple[str, Type] | None:
-    if not isinstance(node, exp.Column) or (node.table and node.table.lower() != alias) or node.args.get("db"):
-        return None  # something else, or a field of a struct
-    found = schema.find(node.name)
-    return None if found is None else (found.name, found.type)
-
-
-def literal_value(node: exp.Expr, kind: Type) -> Any:
+def literal_value(node: Expression, kind: Type) -> Any:
     """A literal's value as bounds have it; None if it is not a plain literal of the column's type."""
-    sign = 1
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Neg):
-        node, sign = node.this, -1
-    if isinstance(node, exp.Literal) and not node.is_string:
-        text = str(node.this)
-        if not re.fullmatch(r"\d+(\.\d+)?", text):
-            return None
-        number = sign * decimal.Decimal(text)
-        if kind.is_integer:
-            return int(number) if number == int(number) else None
-        if kind.name == "decimal":
-            return number if kind.holds(number) else None  # else engines may round the column to compare the two
-        return float(number) if kind.name == "double" and "." not in text else None
-    if kind.name == "double" and literal_suffix(node) == "D":
-        return sign * float(node.this.name)
-    if sign < 0:
+    if isinstance(node, Cast) and node.type.ddl == kind.ddl and (node.implicit or kind.name == "date"):
+        node = node.child
+    if not isinstance(node, Literal) or node.value is None or node.type == BOOLEAN:
         return None
-    if kind.name == "date":
-        return _date(node)
-    if kind.name == "string" and isinstance(node, exp.Literal) and node.is_string and "\\" not in str(node.this):
-        return str(node.this)
-    return None
+    if node.type == STRING:
+        text = str(node.value)
+        return _date(text) if kind.name == "date" else text if kind.name == "string" else None
+    if node.type.name == "date":
+        return _date(str(node.value)) if kind.name == "date" else None
+    if node.type.is_float:
+        return float(node.value) if kind.name == "double" and node.type.name == "double" else None
+    number = decimal.Decimal(str(node.value))
+    if kind.is_integer:
+        return int(number) if number == int(number) else None
+    if kind.name == "decimal":
+        return number if kind.holds(number) else None  # else engines may round the column to compare the two
+    return float(number) if kind.name == "double" and node.type.is_integer else None
 
 
-def _date(node: exp.Expr) -> int | None:
-    if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
-        node = node.this
-    if not (isinstance(node, exp.Literal) and node.is_string):
-        return None
-    text = str(node.this)
+def _date(text: str) -> int | None:
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
         return None
     try:

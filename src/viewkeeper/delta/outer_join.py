@@ -8,7 +8,7 @@ S ⟗ T = (S ⟕ T)  ⊎  (T ▷ S) padded with NULLs, and its change is the cha
 from __future__ import annotations
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Expression, column
+from viewkeeper.algebra.expressions import column, null_of
 from viewkeeper.delta.exists import both_sides, left_term
 from viewkeeper.delta.laws import Laws, once, sum_of
 
@@ -43,7 +43,7 @@ def as_union(laws: Laws, node: n.Outer) -> n.Node:
     nulls = tuple(
         (
             laws.numbers.like(renamed.get(a, a), nullable=True),
-            Expression((f"CAST(NULL AS {a.type.ddl})",), raises=False),
+            null_of(a.type),
         )
         for a in node.left.outputs
     )

@@ -15,7 +15,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column, conjunction, text
+from viewkeeper.algebra.expressions import (
+    FALSE,
+    Attribute,
+    Column,
+    Comparison,
+    Equality,
+    Expression,
+    Not,
+    Numbers,
+    coalesce,
+    column,
+    conjunction,
+    same,
+)
 from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.delta.compile import differentiate
@@ -94,8 +107,8 @@ def redefined(before: n.Node, after: n.Node) -> Redefinition:
     """How one expression differs from another; OtherwiseMade is raised if that cannot be maintained incrementally."""
     result = Redefinition(after)
     numbers = Numbers(max(n.highest(before), n.highest(after)) + 1_000)
-    apart, _ = n.fresh(n.transform(before, _bare), numbers)
-    result.node = _Comparison(result, numbers).merged(apart, n.transform(after, _bare))
+    apart, _ = n.fresh(before, numbers)
+    result.node = _Comparison(result, numbers).merged(apart, after)
     return result
 
 
@@ -245,8 +258,8 @@ class _Block:
                 whole.columns = [c for p in parts for c in p.columns]
                 values = dict(zip(node.outputs, whole.columns, strict=True))
                 for equality in node.equalities:
-                    sign = "<=>" if equality.null_safe else "="
-                    whole.conditions.append(text(f"{{}} {sign} {{}}", values[equality.left], values[equality.right]))
+                    left, right = values[equality.left], values[equality.right]
+                    whole.conditions.append(same(left, right, null_safe=equality.null_safe))
                 whole.conditions += [e.substitute(values) for e in node.conditions]
                 return whole
             case _:
@@ -284,9 +297,9 @@ def _joined(node: n.Node, conditions: Sequence[Expression]) -> n.Node:
     equalities: list[Equality] = []
     rest: list[Expression] = []
     for condition in conditions:
-        match condition.parts:
-            case (Attribute() as left, " = " | " <=> " as sign, Attribute() as right):
-                equalities.append(Equality(left, right, sign == " <=> "))
+        match condition:
+            case Comparison("=" | "<=>" as sign, Column(left), Column(right)):
+                equalities.append(Equality(left, right, sign == "<=>"))
             case _:
                 rest.append(condition)
     plain = tuple(e for e in rest if not e.raises)
@@ -301,7 +314,7 @@ def _renamed(expression: Expression, there: dict[Attribute, Attribute]) -> Expre
 
 def _not(conditions: Sequence[Expression]) -> Expression:
     """A condition that holds where others are false or NULL."""
-    return text("NOT coalesce({}, false)", conjunction(tuple(conditions)))
+    return Not(coalesce(conjunction(conditions), FALSE))
 
 
 def _text(conditions: Sequence[Expression]) -> str:
@@ -319,30 +332,6 @@ def _branches_of(node: n.Node) -> Iterator[n.Node]:
             yield from _branches_of(part)
     else:
         yield node
-
-
-def _bare(node: n.Node) -> n.Node:
-    """A projection without the parentheses around whole columns that inlining a query leaves."""
-    if not isinstance(node, n.Project):
-        return node
-    return replace(node, columns=tuple((a, _unwrapped(e)) for a, e in node.columns))
-
-
-def _unwrapped(expression: Expression) -> Expression:
-    first, last = expression.parts[0], expression.parts[-1]
-    if not (isinstance(first, str) and isinstance(last, str) and first.startswith("(") and last.endswith(")")):
-        return expression
-    depth = 0
-    letters = "".join(part if isinstance(part, str) else "_" for part in expression.parts)
-    if any(quote in letters for quote in "'\"`"):
-        return expression
-    for place, letter in enumerate(letters):
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth == 0 and place < len(letters) - 1:
-            return expression
-    parts = [*expression.parts]
-    parts[0], parts[-1] = first[1:], last[:-1] if len(parts) > 1 else first[1:-1]
-    return _unwrapped(replace(expression, parts=tuple(part for part in parts if part != "")))
 
 
 def _alone(node: n.Node) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.algebra.cast import cast_table
+from viewkeeper.algebra.expressions import Expression, Name, call, case, cast, comparison, integer, string
 from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import Schema
-from viewkeeper.algebra.types import Type, quote
+from viewkeeper.algebra.types import Type
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.engine import Engine, Frame
 
@@ -20,9 +21,7 @@ def canonical_frame(engine: Engine, frame: Frame, schema: Schema, *extra: str) -
     if any(c.type.is_nested and any(p.is_float or p.name == "map" for p in c.type.parts()) for c in schema):
         more = "".join(f", {name} bigint" for name in extra)
         return engine.in_python(frame, canonical_batches(schema), schema.ddl + more)
-    return frame.select(
-        *listed(*[f"{_canonical_text(quote(c.name), c.type)} AS {quote(c.name)}" for c in schema], *extra)
-    )
+    return frame.select(*listed(*[(_canonical(Name(c.name), c.type), c.name) for c in schema], *extra))
 
 
 def canonical_batches(schema: Schema) -> Any:
@@ -40,10 +39,8 @@ def canonical_batches(schema: Schema) -> Any:
     return work
 
 
-def _canonical_text(expression: str, kind: Type) -> str:
+def _canonical(value: Expression, kind: Type) -> Expression:
     if not kind.is_float:
-        return expression
-    return (
-        f"CASE WHEN isnan({expression}) THEN CAST('NaN' AS {kind.ddl}) "
-        f"WHEN {expression} = 0 THEN CAST(0 AS {kind.ddl}) ELSE {expression} END"
-    )
+        return value
+    zero = comparison("=", value, integer(0)), cast(integer(0), kind)
+    return case((call("isnan", value), cast(string("NaN"), kind)), zero, default=value)

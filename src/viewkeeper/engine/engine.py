@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from viewkeeper.algebra.expressions import Name, comparison, conjunction
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, type_of_arrow
@@ -295,7 +296,7 @@ class Engine:
         # by = Sail decodes only the matching rows of a file; without NULL and NaN, = is <=>
         signs = ["<=>" if values.null_count or column.type.is_float else "=" for column, _, values in pairs]
         names = zip(schema, renamed, signs if len(set(signs)) == 1 else ["<=>"] * len(signs), strict=True)
-        condition = " AND ".join(f"{quote(column.name)} {sign} {quote(key.name)}" for column, key, sign in names)
+        condition = conjunction(comparison(sign, Name(column.name), Name(key.name)) for column, key, sign in names)
         return frame.join(F.broadcast(right), parsed(condition), "left_semi")
 
     def union(self, frames: Sequence[Frame]) -> Frame:
@@ -367,11 +368,11 @@ class Engine:
         """
         flat = [name for name in names if not schema.column(name).type.is_nested]
         first = schema.column(flat[0]) if flat else None
-        comparable = cut_expression(quote(first.name), first.type) if first is not None and parts > 1 else None
+        comparable = cut_expression(first.name, first.type) if first is not None and parts > 1 else None
         cuts: list[Any] = []
         if comparable is not None:
             sample = frame.sample(min(1.0, 60.0 * parts / max(rows, 1)), 7)
-            drawn = self.collect(sample.select(*listed(f"{comparable} AS _vk_cut")))["_vk_cut"].drop_null().to_pylist()
+            drawn = self.collect(sample.select(*listed((comparable, "_vk_cut"))))["_vk_cut"].drop_null().to_pylist()
             cuts = _cuts(drawn, parts)
         columns = [F.col("_vk_part"), *(F.col(quote(name)) for name in flat)]
         slices = -(-rows // self.tuning.sort_rows) if self.kind == "sail" else 1

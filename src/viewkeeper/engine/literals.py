@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from viewkeeper.algebra.expressions import Expression, Name, call, cast, string
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.engine.connect_columns import balanced, typed
@@ -53,12 +54,12 @@ def literal_filter(keys: pa.Table, schema: Schema, most: int) -> Any | None:
     return first & balanced(tests, operator.or_)
 
 
-def cut_expression(name: str, kind: Type) -> str | None:
+def cut_expression(name: str, kind: Type) -> Expression | None:
     """A column in a form whose values can be compared with literals exactly; None if there is none."""
     if kind.is_integer or kind.name in ("date", "decimal", "string"):
-        return name
+        return Name(name)
     if kind.is_float:  # a function's value, so that no file is skipped by statistics, which leave NaN out
-        return f"nanvl({name}, CAST('Infinity' AS {kind.ddl}))"
+        return call("nanvl", Name(name), cast(string("Infinity"), kind))
     if kind.name == "timestamp":
-        return f"unix_micros({name})"
+        return call("unix_micros", Name(name))
     return None

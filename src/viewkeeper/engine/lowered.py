@@ -45,10 +45,14 @@ class Lowered:
         return self.wide or self.known
 
     @property
+    def weights(self) -> list[str]:
+        """The name of the weight, if it has one."""
+        return [WEIGHT] if self.weighted else []
+
+    @property
     def columns(self) -> list[str]:
         """All column names, the weight last."""
-        labels = [attribute.label for attribute in self.outputs]
-        return [*labels, WEIGHT] if self.weighted else labels
+        return [*(attribute.label for attribute in self.outputs), *self.weights]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ lowered to plain rows, duplicates repeated, so that the engine's own operators a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,13 +14,34 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.expressions import (
+    BIGINT,
+    INT,
+    NULL,
+    Attribute,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Name,
+    Negative,
+    call,
+    case,
+    cast,
+    comparison,
+    conjunction,
+    disjunction,
+    integer,
+    not_null,
+    plain,
+    same,
+)
 from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import computed, rows_that_may_pass
 from viewkeeper.delta.positive import INSERTED
 from viewkeeper.engine.bags import consolidated, grouped_sums
-from viewkeeper.engine.connect_columns import listed, parsed
+from viewkeeper.engine.connect_columns import Item, listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.engine.lowered import (
     Binding,
@@ -39,16 +59,22 @@ from viewkeeper.engine.lowered import (
     spread,
     without_partner,
 )
-from viewkeeper.engine.operator_texts import (
+from viewkeeper.engine.operator_parts import (
+    NEVER_NULL,
+    NONE,
+    ONE,
+    ROW_NUMBER,
     ROWS_SO_FAR,
-    call_text,
-    condition_text,
+    aggregate,
+    copies,
+    equality,
     forgetful,
     in_turn,
-    same_text,
+    join_condition,
+    meant,
     sort_column,
     whole_row,
-    window_text,
+    windowed,
 )
 from viewkeeper.errors import InternalError
 
@@ -83,7 +109,7 @@ class Lowering:
 
     def given(self, lowered: Lowered) -> n.Node:
         """An expression that stands for an existing frame."""
-        node = n.Once(n.Rows(lowered.outputs, ((Expression((str(len(self._kept)),)),),)))
+        node = n.Once(n.Rows(lowered.outputs, ((integer(len(self._kept)),),)))
         self._kept[node] = lowered
         return node
 
@@ -104,7 +130,8 @@ class Lowering:
         selects = []
         for row in node.rows:
             values = zip(node.attributes, row, strict=True)
-            selects.append("SELECT " + ", ".join(f"CAST({v.sql} AS {a.type.ddl}) AS {a.label}" for a, v in values))
+            texts = [f"{cast(meant(v, self.engine.kind), a.type).sql} AS {a.label}" for a, v in values]
+            selects.append(f"SELECT {', '.join(texts)}")
         frames = [self.engine.sql(text) for text in selects]
         if not frames:
             return self.nothing(node.outputs)
@@ -117,10 +144,8 @@ class Lowering:
         below = self.lower(node.input, binding.reduced(passed) if binding else None)
         if below.empty:
             return self.nothing(node.outputs, weighted=below.weighted)
-        texts = [f"{self._computed(attribute, e.sql)} AS {attribute.label}" for attribute, e in node.columns]
-        if not texts:
-            texts = ["1 AS _vk_one"]
-        frame = below.frame.select(*listed(*texts, *([WEIGHT] if below.weighted else [])))
+        items: list[Item] = [(self.computed(attribute, e), attribute.label) for attribute, e in node.columns]
+        frame = below.frame.select(*listed(*(items or [(integer(1), "_vk_one")]), *below.weights))
         known = tuple(found for found in (_projected(table, node) for table in below.known) if found is not None)
         wide = all_renamed(below.wide, passed)
         rows = None
@@ -132,15 +157,17 @@ class Lowering:
                 rows = None  # the engine computes some column
         return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide, rows=rows)
 
-    def _computed(self, attribute: Attribute, sql: str) -> str:
-        """A column's text.
+    def computed(self, attribute: Attribute, value: Expression) -> Expression:
+        """A column's expression for the engine.
 
         Sail infers that coalesce(x, 0) is never NULL, forgets it when it shares `x IS NOT NULL` with another column,
-        and then refuses to group the rows of a union. So the text makes the value nullable.
+        and then refuses to group the rows of a union. So the value is made nullable.
         """
-        if self.engine.kind != "sail" or attribute.type.is_nested or not _NEVER_NULL.search(sql):
-            return sql
-        return f"nullif({sql}, NULL)"
+        made = meant(value, self.engine.kind)
+        if self.engine.kind != "sail" or attribute.type.is_nested:
+            return made
+        chosen = any(isinstance(part, Call) and part.name in NEVER_NULL for part in made.walk())
+        return call("nullif", made, NULL) if chosen else made
 
     def _filter(self, node: n.Filter, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
@@ -153,7 +180,7 @@ class Lowering:
             return self.nothing(node.outputs, weighted=below.weighted)
         return replace(below, frame=below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
 
-    def condition(self, node: n.Filter) -> str:
+    def condition(self, node: n.Filter) -> Expression:
         """A filter's condition. A fallible one is evaluated only for rows that pass the filters below, which Sail would
         evaluate together with it."""
         conditions = [node.condition]
@@ -174,8 +201,8 @@ class Lowering:
             return self.nothing(node.outputs, weighted=weighted)
         frames = []
         for part in there:
-            names = [f"{a.label} AS {out.label}" for a, out in zip(part.outputs, node.outputs, strict=True)]
-            weight = [WEIGHT if part.weighted else f"CAST(1 AS BIGINT) AS {WEIGHT}"] if weighted else []
+            names = [(a.label, out.label) for a, out in zip(part.outputs, node.outputs, strict=True)]
+            weight: list[Item] = [WEIGHT if part.weighted else (ONE, WEIGHT)] if weighted else []
             frames.append(part.frame.select(*listed(*names, *weight)))
         known: tuple[pa.Table, ...] = ()
         if len(there) == 1:
@@ -186,14 +213,15 @@ class Lowering:
 
     def _generate(self, node: n.Generate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.input.outputs) if binding else None)
-        names = ", ".join(attribute.label for attribute in node.generated)
-        names = f"({names})" if len(node.generated) > 1 else names
-        columns = below.columns
+        names = [attribute.label for attribute in node.generated]
+        columns: list[Item] = list(below.columns)
         if self.engine.kind == "sail" and any(isinstance(part, (n.Aggregate, n.Distinct)) for part in node.walk()):
-            columns = [f"element_at(array({name}), 1) AS {name}" for name in columns]  # see _forgetful
-        frame = below.frame.select(*listed(*columns, f"{node.text.sql} AS {names}"))
+            one = integer(1)  # see forgetful
+            columns = [(call("element_at", call("array", Name(name)), one), name) for name in below.columns]
+        made = parsed(meant(node.text, self.engine.kind)).alias(*names)
+        frame = below.frame.select(*listed(*columns), made)
         labels = [attribute.label for attribute in node.outputs]
-        frame = frame.select(*listed(*labels, *([WEIGHT] if below.weighted else [])))
+        frame = frame.select(*listed(*labels, *below.weights))
         return replace(below, frame=frame, outputs=node.outputs)
 
     # joins ---------------------------------------------------------------------------------------
@@ -219,7 +247,7 @@ class Lowering:
                 current = self._tested(current, ready)
         if current.empty:
             return self.nothing(node.outputs, weighted=weighted)
-        rest = (*(same_text(e) for e in equalities), *conditions)
+        rest = (*map(equality, equalities), *conditions)
         if rest:
             current = replace(current, frame=current.frame.filter(parsed(in_turn(rest, self.engine.kind))))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
@@ -285,11 +313,11 @@ class Lowering:
                 return self.nothing(outputs, weighted=weighted)
             left, right = replace(left, known=reduced[0]), replace(right, known=reduced[1])
         if equalities:
-            condition = conjunction(tuple(same_text(equality) for equality in equalities)).sql
+            condition = conjunction(map(equality, equalities))
             ours = left.frame
             if self._mixed:
                 keys = [e.left if e.left in left.outputs else e.right for e in equalities if not e.null_safe]
-                ours = ours.filter(parsed(" AND ".join(f"{key.label} IS NOT NULL" for key in keys))) if keys else ours
+                ours = ours.filter(parsed(conjunction(map(not_null, keys)))) if keys else ours
             frame = ours.join(right.frame, parsed(condition), "inner")
         else:
             frame = self._crossed(left.frame, right.frame)
@@ -304,8 +332,10 @@ class Lowering:
         if not self._mixed:
             return left.crossJoin(right)
         # in a plan with a cross join Sail takes <=> for =
-        one, other = (side.select(*listed("*", f"1 AS _vk_{i}")) for i, side in enumerate((left, right)))
-        return one.join(other, parsed("_vk_0 <=> _vk_1"), "inner").drop("_vk_0", "_vk_1")
+        one, other = (side.select(*listed("*", (integer(1), f"_vk_{i}"))) for i, side in enumerate((left, right)))
+        return one.join(other, parsed(same(Name("_vk_0"), Name("_vk_1"), null_safe=True)), "inner").drop(
+            "_vk_0", "_vk_1"
+        )
 
     def _unordered(self, frame: Frame) -> Frame:
         """The same rows, without a sort order that the engine knows of.
@@ -315,7 +345,7 @@ class Lowering:
         """
         if self.engine.kind != "sail":
             return frame
-        one = self.engine.session.range(1).select(*listed("id AS _vk_one"))
+        one = self.engine.session.range(1).select(*listed(("id", "_vk_one")))
         return self._crossed(frame, one).drop("_vk_one")
 
     def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
@@ -325,12 +355,12 @@ class Lowering:
         if left.empty and not node.full:
             return self.nothing(node.outputs, weighted=left.weighted)
         right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
-        condition = condition_text(node.equalities, node.conditions, self.engine.kind)
+        condition = join_condition(node.equalities, node.conditions, self.engine.kind)
         frame = left.frame.join(right.frame, parsed(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
         weight = [WEIGHT] if left.weighted else []
-        frame = frame.select(*listed(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight))
+        frame = frame.select(*listed(*[(a.label, renamed.get(a, a).label) for a in both], *weight))
         known, wide = ((), ()) if node.full else (left.known, left.wide)
         return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full, wide=wide)
 
@@ -344,7 +374,7 @@ class Lowering:
             if any(not table.num_rows for table in left.known):
                 return self.nothing(node.outputs, weighted=left.weighted)
         how = "left_anti" if node.negated else "left_semi"
-        condition = condition_text(node.equalities, node.conditions, self.engine.kind)
+        condition = join_condition(node.equalities, node.conditions, self.engine.kind)
         return replace(left, frame=left.frame.join(right.frame, parsed(condition), how))
 
     def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
@@ -360,32 +390,35 @@ class Lowering:
         return replace(below, frame=below.frame.distinct())
 
     def _monus(self, node: n.Monus, binding: Binding | None) -> Lowered:
-        return self._counted(node, binding, "_vk_l - _vk_r")
+        return self._counted(node, binding, plain("-", Name("_vk_l"), Name("_vk_r")))
 
     def _least(self, node: n.Least, binding: Binding | None) -> Lowered:
-        return self._counted(node, binding, "CASE WHEN _vk_l < _vk_r THEN _vk_l ELSE _vk_r END")
+        left, right = Name("_vk_l"), Name("_vk_r")
+        return self._counted(node, binding, case((comparison("<", left, right), left), default=right))
 
-    def _counted(self, node: n.Monus | n.Least, binding: Binding | None, copies: str) -> Lowered:
+    def _counted(self, node: n.Monus | n.Least, binding: Binding | None, count: Expression) -> Lowered:
         """Rows with so many copies as an expression of their counts on the left and on the right says."""
         frames = []
-        for side, counts in ((node.left, "1 AS _vk_a, 0 AS _vk_b"), (node.right, "0 AS _vk_a, 1 AS _vk_b")):
+        for side, counts in ((node.left, (1, 0)), (node.right, (0, 1))):
             pairs = list(zip(node.outputs, side.outputs, strict=True))
             below = self.lower(side, binding.reduced(pairs) if binding else None)
-            names = [f"{a.label} AS {out.label}" for out, a in pairs]
-            frames.append(below.frame.select(*listed(*names, *counts.split(", "))))
+            names = [(a.label, out.label) for out, a in pairs]
+            marks = [(integer(mark), name) for mark, name in zip(counts, ("_vk_a", "_vk_b"), strict=True)]
+            frames.append(below.frame.select(*listed(*names, *marks)))
         labels = [a.label for a in node.outputs]
-        sums = [parsed("sum(_vk_a)").alias("_vk_l"), parsed("sum(_vk_b)").alias("_vk_r")]
+        sums = listed((call("sum", Name("_vk_a")), "_vk_l"), (call("sum", Name("_vk_b")), "_vk_r"))
         total = self.engine.union(frames).groupBy(*labels).agg(*sums)
-        total = total.select(*listed(*labels, f"CAST({copies} AS INT) AS _vk_n")).filter(parsed("_vk_n > 0"))
-        shown = [forgetful(a, "_vk_n > 0") for a in node.outputs]
-        frame = total.select(*listed(*shown, "explode(array_repeat(1, _vk_n)) AS _vk_copy")).select(*listed(*labels))
+        some = comparison(">", Name("_vk_n"), integer(0))
+        total = total.select(*listed(*labels, (Cast(count, INT), "_vk_n"))).filter(parsed(some))
+        shown = [forgetful(a, some) for a in node.outputs]
+        frame = total.select(*listed(*shown, (copies(Name("_vk_n")), "_vk_copy"))).select(*listed(*labels))
         return Lowered(frame, node.outputs)
 
     # by group, partition, order --------------------------------------------------------------------
 
     def _aggregate(self, node: n.Aggregate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.groups) if binding else None)
-        calls = [parsed(call_text(call)).alias(call.output.label) for call in node.calls]
+        calls = listed(*[(aggregate(made, self.engine.kind), made.output.label) for made in node.calls])
         labels = [a.label for a in node.groups]
         if calls:
             frame = below.frame.groupBy(*labels).agg(*calls) if labels else below.frame.agg(*calls)
@@ -401,15 +434,15 @@ class Lowering:
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
-        texts = []
-        for call in node.calls:
+        items: list[Item] = []
+        for made in node.calls:
             keys = list(node.order)
-            if call.tie_break:
+            if made.tie_break:
                 keys += whole_row(node.input.outputs, node.partition, node.order)
-            numbers = call.text.sql.lower() == "row_number()"  # its only frame, which keys of all types allow
-            over = window_text(node.partition, keys, ROWS_SO_FAR if numbers else call.frame)
-            texts.append(f"{call.text.sql} OVER ({over}) AS {call.output.label}")
-        return replace(below, frame=below.frame.select(*listed(*below.columns, *texts)), outputs=node.outputs)
+            numbers = isinstance(made.text, Call) and made.text.name == ROW_NUMBER.name
+            frame = ROWS_SO_FAR if numbers else made.frame  # its only frame, which keys of all types allow
+            items.append((windowed(made.text, node.partition, keys, frame, self.engine.kind), made.output.label))
+        return replace(below, frame=below.frame.select(*listed(*below.columns, *items)), outputs=node.outputs)
 
     def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
@@ -421,10 +454,12 @@ class Lowering:
             if node.limit is not None:
                 frame = frame.limit(node.limit)
             return replace(below, frame=self._unordered(frame))
-        number = f"row_number() OVER ({window_text(node.partition, keys, ROWS_SO_FAR)}) AS _vk_rank"
-        frame = below.frame.select(*listed(*below.columns, number)).filter(parsed(f"_vk_rank > {node.offset}"))
+        rank = Name("_vk_rank")
+        number = windowed(ROW_NUMBER, node.partition, keys, ROWS_SO_FAR, self.engine.kind)
+        frame = below.frame.select(*listed(*below.columns, (number, rank.name)))
+        frame = frame.filter(parsed(comparison(">", rank, integer(node.offset))))
         if node.limit is not None:
-            frame = frame.filter(parsed(f"_vk_rank <= {node.offset + node.limit}"))
+            frame = frame.filter(parsed(comparison("<=", rank, integer(node.offset + node.limit))))
         return replace(below, frame=self._unordered(frame.select(*listed(*below.columns))))
 
     # changes -------------------------------------------------------------------------------------
@@ -432,8 +467,8 @@ class Lowering:
     def _negate(self, node: n.Negate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
         labels = [a.label for a in below.outputs]
-        weight = f"-{WEIGHT}" if below.weighted else "CAST(-1 AS BIGINT)"
-        return replace(below, frame=below.frame.select(*listed(*labels, f"{weight} AS {WEIGHT}")), weighted=True)
+        weight = Negative(Name(WEIGHT)) if below.weighted else Literal(-1, BIGINT)
+        return replace(below, frame=below.frame.select(*listed(*labels, (weight, WEIGHT))), weighted=True)
 
     def _net(self, node: n.Net, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
@@ -470,9 +505,9 @@ class Lowering:
             return below
         if not node.on:
             return below
-        names = [f"{theirs.label} AS _vk_k{i}" for i, (_, theirs) in enumerate(node.on)]
+        names = [(theirs.label, f"_vk_k{i}") for i, (_, theirs) in enumerate(node.on)]
         right = keys.frame.select(*listed(*names)).distinct()
-        condition = " AND ".join(f"{mine.label} <=> _vk_k{i}" for i, (mine, _) in enumerate(node.on))
+        condition = conjunction(same(mine, Name(f"_vk_k{i}"), null_safe=True) for i, (mine, _) in enumerate(node.on))
         frame = below.frame.join(F.broadcast(right), parsed(condition), "left_semi")
         known = (*below.known, given.table) if given is not None else below.known
         return replace(below, frame=frame, known=known, narrow=True, rows=semi_joined(below, keys, node.on))
@@ -482,29 +517,30 @@ class Lowering:
         assert not before.weighted
         assert change.weighted or change.empty
         labels = [a.label for a in before.outputs]
-        theirs = [f"{a.label} AS {label}" for a, label in zip(change.outputs, labels, strict=True)]
+        theirs = [(a.label, label) for a, label in zip(change.outputs, labels, strict=True)]
         frames = []
         if not before.empty:
-            frames.append(
-                before.frame.select(*listed(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n"))
-            )
+            frames.append(before.frame.select(*listed(*labels, (ONE, "_vk_o"), (ONE, "_vk_n"))))
         if not change.empty:
-            frames.append(change.frame.select(*listed(*theirs, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n")))
+            frames.append(change.frame.select(*listed(*theirs, (NONE, "_vk_o"), (WEIGHT, "_vk_n"))))
         if not frames:
             return self.nothing(node.outputs)
         schema = _schema(before.outputs)
         total = grouped_sums(self.engine.union(frames), schema, ("_vk_o", "_vk_n"))
-        copies = "concat(array_repeat(0, CAST(_vk_so AS INT)), array_repeat(1, CAST(greatest(_vk_sn, 0) AS INT)))"
-        shown = [forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
-        frame = total.select(*listed(*shown, f"explode({copies}) AS {node.state.label}"))
+        old, new, zero = Name("_vk_so"), Name("_vk_sn"), integer(0)
+        new_copies = call("array_repeat", integer(1), Cast(call("greatest", new, zero), INT))
+        marks = call("concat", call("array_repeat", zero, Cast(old, INT)), new_copies)
+        some = disjunction((comparison("<>", old, zero), comparison("<>", new, zero)))
+        shown = [forgetful(a, some) for a in before.outputs]
+        frame = total.select(*listed(*shown, (call("explode", marks), node.state.label)))
         rows = in_both_states(before, change, node.state, self.engine.tuning.direct_rows) if self.looks else None
         return Lowered(frame, node.outputs, False, common(before, change), True, rows=rows)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
         labels = [a.label for a in node.outputs]
-        weight = f"CASE WHEN {node.state.label} = 1 THEN CAST(1 AS BIGINT) ELSE CAST(-1 AS BIGINT) END AS {WEIGHT}"
-        frame = below.frame.select(*listed(*labels, weight))
+        weight = case((same(node.state, integer(1)), ONE), default=Literal(-1, BIGINT))
+        frame = below.frame.select(*listed(*labels, (weight, WEIGHT)))
         return Lowered(frame, node.outputs, True, below.known, True, below.empty, below.wide)
 
     # help ----------------------------------------------------------------------------------------
@@ -540,11 +576,11 @@ def _pairs(
 ) -> list[tuple[n.Equality, Attribute, Attribute]]:
     """The equalities between two sets of columns, each with its column in the first and in the second."""
     found = []
-    for equality in equalities:
-        if equality.left in ours and equality.right in theirs:
-            found.append((equality, equality.left, equality.right))
-        elif equality.right in ours and equality.left in theirs:
-            found.append((equality, equality.right, equality.left))
+    for pair in equalities:
+        if pair.left in ours and pair.right in theirs:
+            found.append((pair, pair.left, pair.right))
+        elif pair.right in ours and pair.left in theirs:
+            found.append((pair, pair.right, pair.left))
     return found
 
 
@@ -554,8 +590,6 @@ def _schema(outputs: tuple[Attribute, ...]) -> Schema:
 
 _PAIRS = 4_096
 """Most pairs of known rows that are compared on the driver, to see whether any passes the conditions of a join."""
-
-_NEVER_NULL = re.compile(r"\b(coalesce|ifnull|nvl)\s*\(", re.IGNORECASE)
 
 _ROWS_STAY = (n.Scan, n.Once, n.Project, n.Unbalanced, n.Restrict, n.Both)
 """The operators that compute their rows on the driver too, if those below are there."""

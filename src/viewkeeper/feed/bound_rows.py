@@ -12,13 +12,14 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
+from viewkeeper.algebra.expressions import Comparison, Expression, Name, conditions_of
 from viewkeeper.algebra.rows import row_tuples, take
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import literal_value
 from viewkeeper.errors import SqlError
-from viewkeeper.sql.conditions import anded
 from viewkeeper.sql.dialect import parse_expression
+from viewkeeper.sql.row_trees import row_tree
 
 Values: TypeAlias = tuple[Any, ...]
 
@@ -52,28 +53,24 @@ def read_condition(text: str, schema: Schema, name: str) -> Condition:
             shown = ", ".join(schema.names)
             raise SqlError(f"{name} has no column '{column.sql()}'", hint=f"its columns are {shown}")
     found: dict[str, Any] = {}
-    for part in anded(tree):
-        bound = _bound(part, schema)
+    for part in conditions_of(row_tree(tree, schema)):
+        bound = _bound(part)
         if bound is None or found.setdefault(*bound) != bound[1]:
             return Condition(text)
     names = [name for name in schema.names if name in found]
     return Condition(text, tuple(names), tuple(found[name] for name in names))
 
 
-def _bound(part: exp.Expr, schema: Schema) -> tuple[str, Any] | None:
+def _bound(part: Expression) -> tuple[str, Any] | None:
     """The column that a condition binds, and its value."""
-    while isinstance(part, exp.Paren):
-        part = part.this
-    if not isinstance(part, exp.EQ):
+    if not isinstance(part, Comparison) or part.operator != "=":
         return None
-    one, other = part.this, part.expression
-    if not isinstance(one, exp.Column):
-        one, other = other, one
-    column = schema.find(one.name) if isinstance(one, exp.Column) else None
-    if column is None or not (column.type.is_integer or column.type.name == "string"):
+    one, other = (part.left, part.right) if isinstance(part.left, Name) else (part.right, part.left)
+    kind = one.type if isinstance(one, Name) else None
+    if not isinstance(one, Name) or kind is None or not (kind.is_integer or kind.name == "string"):
         return None
-    value = literal_value(other, column.type)
-    return None if value is None else (column.name, value)
+    value = literal_value(other, kind)
+    return None if value is None else (one.name, value)
 
 
 def condition_on(columns: tuple[str, ...], chosen: list[Values]) -> str:

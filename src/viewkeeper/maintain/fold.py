@@ -24,15 +24,16 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import cast_table
-from viewkeeper.algebra.expressions import Attribute, Numbers
-from viewkeeper.algebra.extrema import extremum_text
+from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, cast, column, integer
+from viewkeeper.algebra.expressions import call as call_of
+from viewkeeper.algebra.extrema import extremum
 from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.delta.laws import once
-from viewkeeper.engine.connect_columns import parsed
+from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import TypeMismatch
@@ -108,7 +109,7 @@ class _Layout:
 
 def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lowered) -> pa.Table | None:
     """The aggregates of the changed rows, by group and weight, from the engine; None if groups are too many."""
-    sums = [parsed(_sum_text(call)).alias(new.label) for call, new in zip(node.calls, layout.new, strict=True)]
+    sums = listed(*[(_sum(call), new.label) for call, new in zip(node.calls, layout.new, strict=True)])
     frame = below.frame.groupBy(*[group.label for group in node.groups], WEIGHT).agg(*sums)
     found = lowering.engine.collect_small(frame)
     if found is None:
@@ -118,13 +119,14 @@ def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lower
     return cast_table(found, Schema(tuple(Column(name, kind) for name, kind in types)), "the result", "UTC")
 
 
-def _sum_text(call: n.Call) -> str:
+def _sum(call: n.Call) -> Expression:
     if call.argument is None:
-        return "count(1)"
-    x = call.argument.label
+        return call_of("count", integer(1))
     if call.function in EXTREMA:
-        return extremum_text(call.function, x, call.output.type)
-    return f"sum(CAST({x} AS DECIMAL(38,{call.output.type.scale})))" if call.function == "sum" else f"count({x})"
+        return extremum(call.function, column(call.argument), call.output.type)
+    if call.function == "sum":
+        return call_of("sum", cast(call.argument, Type("decimal", 38, call.output.type.scale)))
+    return call_of("count", call.argument)
 
 
 def _kind(call: n.Call) -> Type:

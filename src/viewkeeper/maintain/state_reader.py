@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
-from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.expressions import Attribute, Name, disjunction, is_null
 from viewkeeper.algebra.rows import consolidate, expand, row_tuples, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
@@ -30,13 +30,14 @@ from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, all_renamed
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.operator_parts import copies
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.recursions import Recursions, signed
 from viewkeeper.maintain.situation import Pending, Situation
 from viewkeeper.plan.sharing import Common, Sharing
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.scans import Scan, Source, pick, signed_frame
+from viewkeeper.store.scans import Scan, Source, pick, signed_frame, within_epochs
 from viewkeeper.store.scratch import adopt_scratch
 from viewkeeper.store.store import Store
 
@@ -231,8 +232,8 @@ class StateReader:
         if not frames:
             net = self.known_change(scan)
             return self._nothing(scan, weighted=True) if net is None else self.local(net, scan.outputs, weighted=True)
-        texts = [f"{quote(name)} AS {a.label}" for name, a in zip(names, scan.outputs, strict=True)]
-        parts = [frame.select(*listed(*texts, WEIGHT)) for frame in frames]
+        items = [(quote(name), a.label) for name, a in zip(names, scan.outputs, strict=True)]
+        parts = [frame.select(*listed(*items, WEIGHT)) for frame in frames]
         if rows is not None:
             schema = schema_of(scan.outputs)
             parts.append(self.engine.arrow(rows.rename_columns([*schema.names, WEIGHT]), schema, f"{WEIGHT} bigint"))
@@ -258,22 +259,21 @@ class StateReader:
         if not newer:
             return []
         frame = stored_frame(self.engine, self.store.storage, newer, relation.schema)
-        return [frame.filter(parsed(f"{EPOCH} IS NULL OR ({EPOCH} > {self.since} AND {EPOCH} <= {self.epoch})"))]
+        return [frame.filter(parsed(disjunction((is_null(Name(EPOCH)), within_epochs(self.since, self.epoch)))))]
 
     # frames ----------------------------------------------------------------------------------------
 
     def _plain(self, scan: n.Scan, picked: Scan) -> Frame:
         """The picked rows with only the columns of the scan, duplicates repeated."""
         pairs = zip(scan.stored_names, scan.outputs, strict=True)
-        texts = [f"{quote(name)} AS {a.label}" for name, a in pairs]
+        items = [(quote(name), a.label) for name, a in pairs]
         labels = [a.label for a in scan.outputs]
-        frame = signed_frame(self.engine, self.store.storage, picked).select(*listed(*texts, WEIGHT))
+        frame = signed_frame(self.engine, self.store.storage, picked).select(*listed(*items, WEIGHT))
         if not picked.has_repeats:
             return frame.select(*listed(*labels))
         if picked.has_deletions:
             frame = consolidated(frame, schema_of(scan.outputs), guarded=True)
-        copies = f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"
-        return frame.select(*listed(*labels, copies)).select(*listed(*labels))
+        return frame.select(*listed(*labels, (copies(Name(WEIGHT)), "_vk_copy"))).select(*listed(*labels))
 
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
         """Rows on the driver as a frame."""
@@ -450,8 +450,8 @@ class CommonChanges:
         found = self._once.get(common.id, work)
         columns = dict(zip(common.names, found.outputs, strict=True))
         pairs = [(a, columns[name]) for a, name in zip(scan.outputs, scan.stored_names, strict=True)]
-        texts = [f"{theirs.label} AS {ours.label}" for ours, theirs in pairs]
-        frame = found.frame.select(*listed(*texts, WEIGHT))
+        items = [(theirs.label, ours.label) for ours, theirs in pairs]
+        frame = found.frame.select(*listed(*items, WEIGHT))
         known = all_renamed(found.known, pairs)
         return Lowered(frame, scan.outputs, True, known, found.narrow, found.empty)
 

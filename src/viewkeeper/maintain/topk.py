@@ -17,7 +17,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Numbers
+from viewkeeper.algebra.expressions import (
+    BIGINT,
+    Attribute,
+    Cast,
+    Expression,
+    Name,
+    Numbers,
+    call,
+    case,
+    column,
+    comparison,
+    conjunction,
+    disjunction,
+    integer,
+    plain,
+)
+from viewkeeper.algebra.over import over
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.relations import Derived
@@ -27,7 +43,7 @@ from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.engine.operator_texts import ROWS_SO_FAR, whole_row, window_text
+from viewkeeper.engine.operator_parts import NONE, ONE, ROW_NUMBER, ROWS_SO_FAR, whole_row, windowed
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.fold import picked_by
 from viewkeeper.maintain.net_changes import join_rows
@@ -84,58 +100,52 @@ def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered
     assert node.limit is not None
     most, least = node.limit, node.limit // 2
     labels = [a.label for a in node.outputs]
-    frames = [change.frame.select(*listed(*labels, "CAST(0 AS BIGINT) AS _vk_o", f"{WEIGHT} AS _vk_n"))]
+    frames = [change.frame.select(*listed(*labels, (NONE, "_vk_o"), (WEIGHT, "_vk_n")))]
     if not before.empty:
-        frames.append(before.frame.select(*listed(*labels, "CAST(1 AS BIGINT) AS _vk_o", "CAST(1 AS BIGINT) AS _vk_n")))
+        frames.append(before.frame.select(*listed(*labels, (ONE, "_vk_o"), (ONE, "_vk_n"))))
     schema = Schema(tuple(Column(a.label, a.type) for a in node.outputs))
     rows = grouped_sums(lowering.engine.union(frames), schema, ("_vk_o", "_vk_n"))
     keys = [*node.order, *whole_row(node.outputs, node.partition, node.order)]
-    ordered = window_text(node.partition, keys, ROWS_SO_FAR)
-    all_rows = window_text(node.partition, [], "")
-    placed = rows.select(*listed(*labels, "_vk_so", "_vk_sn", f"row_number() OVER ({ordered}) AS _vk_at"))
+    old, new, at, last, held = (Name(f"_vk_{name}") for name in ("so", "sn", "at", "last", "held"))
+    value, upto, left = (Name(f"_vk_{name}") for name in ("v", "upto", "left"))
+    zero, enough = integer(0), integer(least)
+
+    def in_partition(function: Expression) -> Expression:
+        return windowed(function, node.partition, [], "", lowering.engine.kind)
+
+    number = windowed(ROW_NUMBER, node.partition, keys, ROWS_SO_FAR, lowering.engine.kind)
+    placed = rows.select(*listed(*labels, old.name, new.name, (number, at.name)))
     bounded = placed.select(
         *listed(
             *labels,
-            "_vk_so",
-            "_vk_sn",
-            "_vk_at",
-            f"max(CASE WHEN _vk_so > 0 THEN _vk_at END) OVER ({all_rows}) AS _vk_last",
-            f"sum(_vk_so) OVER ({all_rows}) AS _vk_held",
+            *(old.name, new.name, at.name),
+            (in_partition(call("max", case((comparison(">", old, zero), at)))), last.name),
+            (in_partition(call("sum", old)), held.name),
         )
     )
-    valid = f"_vk_held < {least} OR _vk_at <= _vk_last"
-    counted = bounded.select(
-        *listed(
-            *labels,
-            "_vk_so",
-            "_vk_at",
-            "_vk_held",
-            f"CASE WHEN ({valid}) AND _vk_sn > 0 THEN _vk_sn ELSE CAST(0 AS BIGINT) END AS _vk_v",
-        )
-    )
-    partition = f"PARTITION BY {', '.join(a.label for a in node.partition)} " if node.partition else ""
-    running = f"{partition}ORDER BY _vk_at {ROWS_SO_FAR}"
+    valid = disjunction((comparison("<", held, enough), comparison("<=", at, last)))
+    stays = case((conjunction((valid, comparison(">", new, zero))), new), default=NONE)
+    counted = bounded.select(*listed(*labels, old.name, at.name, held.name, (stays, value.name)))
+    running = over(call("sum", value), list(map(column, node.partition)), [(at, False, True)], ROWS_SO_FAR)
     summed = counted.select(
         *listed(
             *labels,
-            "_vk_so",
-            "_vk_v",
-            "_vk_held",
-            f"sum(_vk_v) OVER ({running}) AS _vk_upto",
-            f"sum(_vk_v) OVER ({all_rows}) AS _vk_left",
+            *(old.name, value.name, held.name),
+            (running, upto.name),
+            (in_partition(call("sum", value)), left.name),
         )
     )
-    room = f"({most} - (_vk_upto - _vk_v))"
+    room = plain("-", integer(most), plain("-", upto, value))
+    full, short = comparison("<=", room, zero), comparison("<", room, value)
     final = summed.select(
         *listed(
             *labels,
-            f"_vk_so AS {layout.was.label}",
-            f"CASE WHEN {room} <= 0 THEN CAST(0 AS BIGINT) WHEN {room} < _vk_v THEN CAST({room} AS BIGINT) "
-            f"ELSE _vk_v END AS {layout.will.label}",
-            f"(_vk_held >= {least} AND _vk_left < {least}) AS {layout.again.label}",
+            (old, layout.was.label),
+            (case((full, NONE), (short, Cast(room, BIGINT)), default=value), layout.will.label),
+            (conjunction((comparison(">=", held, enough), comparison("<", left, enough))), layout.again.label),
         )
     )
-    return final.filter(parsed(f"{layout.was.label} <> {layout.will.label} OR {layout.again.label}"))
+    return final.filter(parsed(disjunction((comparison("<>", layout.was, layout.will), column(layout.again)))))
 
 
 def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table, source: n.Node) -> BufferChange:

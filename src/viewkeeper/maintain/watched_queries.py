@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import integer
 from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
@@ -128,6 +129,8 @@ def with_rows(engine: Engine, frames: Mapping[str, Frame]) -> list[str]:
     found: set[int] = set()
     for start in range(0, len(names), BRANCHES):
         chosen = names[start : start + BRANCHES]
-        tagged = [frames[name].limit(1).select(*listed(f"{start + i} AS _vk_tag")) for i, name in enumerate(chosen)]
+        tagged = [
+            frames[name].limit(1).select(*listed((integer(start + i), "_vk_tag"))) for i, name in enumerate(chosen)
+        ]
         found.update(engine.fetch(engine.union(tagged))["_vk_tag"].to_pylist())
     return [name for number, name in enumerate(names) if number in found]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Numbers, text
+from viewkeeper.algebra.expressions import TRUE, Attribute, Numbers
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
 from viewkeeper.delta.exists import asks_for_any_row
@@ -131,7 +131,7 @@ def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
 def _if_any(node: n.Node, numbers: Numbers) -> n.Aggregate:
     """One row if an expression has any row, else none."""
     there = numbers.attribute("there", Type("boolean"), nullable=False)
-    return n.Aggregate(n.Project(node, ((there, text("true")),)), (there,), ())
+    return n.Aggregate(n.Project(node, ((there, TRUE),)), (there,), ())
 
 
 def _by_key(node: n.Exists, numbers: Numbers, first_column: Callable[[n.Scan], str | None]) -> n.Exists:

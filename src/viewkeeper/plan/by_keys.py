@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Expression, column, text
+from viewkeeper.algebra.expressions import BIGINT, Expression, Literal, case, cast, column, is_null
 from viewkeeper.algebra.printing import title
 from viewkeeper.analysis.dependencies import Declared, facts_of
 
@@ -73,12 +73,12 @@ def _of_one_row(call: n.Call) -> Expression | None:
     if call.text is not None:
         return None
     if argument is None:
-        return text("CAST(1 AS BIGINT)") if call.function == "count" else None
+        return Literal(1, BIGINT) if call.function == "count" else None
     match call.function:
         case "count":
-            return text("CAST(CASE WHEN {} IS NULL THEN 0 ELSE 1 END AS BIGINT)", argument)
+            return case((is_null(argument), Literal(0, BIGINT)), default=Literal(1, BIGINT))
         case "sum":
-            return text(f"CAST({{}} AS {call.output.type.ddl})", argument)
+            return cast(argument, call.output.type)
         case "min" | "max":
             return column(argument)
         case _:

@@ -8,12 +8,27 @@ aggregate without groups is computed from C, each value repeated by its count: t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, column, text
+from viewkeeper.algebra.expressions import (
+    INT,
+    TRUE,
+    Attribute,
+    Call,
+    Cast,
+    Expression,
+    Numbers,
+    case,
+    cast,
+    column,
+    conjunction,
+    integer,
+    not_null,
+    plain,
+)
+from viewkeeper.algebra.expressions import call as call_of
 from viewkeeper.algebra.types import Type
 
 Keep = Callable[[n.Aggregate], n.Scan]
@@ -73,20 +88,21 @@ def _sorted(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
 
 def _is_total(call: n.Call) -> bool:
     """Whether a call is a count or an exact sum of distinct values."""
-    assert call.text is not None
-    shape = "".join(part if isinstance(part, str) else "{}" for part in call.text.parts)
-    if re.fullmatch(r"count\(DISTINCT \{\}(, \{\})*\)", shape):
-        return True
-    kind = call.text.attributes[0].type if call.text.attributes else None
-    return shape == "sum(DISTINCT {})" and kind is not None and (kind.is_integer or kind.name == "decimal")
+    made = call.text
+    if not isinstance(made, Call) or not made.distinct or any(part.attribute is None for part in made.arguments):
+        return False
+    if made.name == "count":
+        return bool(made.arguments)
+    kinds = [part.type for part in made.arguments if part.type is not None]
+    return made.name == "sum" and len(kinds) == 1 and (kinds[0].is_integer or kinds[0].name == "decimal")
 
 
 def _depends_on_copies(call: n.Call) -> bool:
     """Whether an aggregate depends on the counts of values."""
     assert call.text is not None
-    sql = call.text.sql
-    distinct = sql.startswith(f"{call.function}(DISTINCT ")
-    floats = call.function in ("sum", "avg") and "collect_set(" in sql
+    inside = [part for part in call.text.walk() if isinstance(part, Call)]
+    distinct = call.text in inside and inside[0].distinct
+    floats = call.function in ("sum", "avg") and any(part.name == "collect_set" for part in inside)
     return not (call.function in OF_A_SET or distinct or floats)
 
 
@@ -121,15 +137,14 @@ class _Values:
                 counted = arguments[0]
                 if len(arguments) > 1:
                     counted = self.numbers.attribute("all values", Type("boolean"))
-                    tests = " AND ".join(["{} IS NOT NULL"] * len(arguments))
-                    columns[counted] = text(f"CASE WHEN {tests} THEN true END", *arguments)
+                    columns[counted] = case((conjunction(map(not_null, arguments)), TRUE))
                 made.append(n.Call(call.output, "count", counted))
                 results[call.output] = column(call.output)
             else:
                 kind = arguments[0].type
                 total = self.numbers.attribute(call.output.name, Type("decimal", 38, kind.scale))
                 made.append(n.Call(total, "sum", arguments[0]))
-                results[call.output] = text(f"CAST({{}} AS {call.output.type.ddl})", total, raises=True)
+                results[call.output] = cast(total, call.output.type)
         below = n.Project(self.stored, tuple(columns.items()))
         return _project(self.keep(replace(self.node, input=below, calls=tuple(made))), results)
 
@@ -138,10 +153,10 @@ class _Values:
         below: n.Node = self.stored
         if not self.arguments or any(_depends_on_copies(call) for call in calls):
             portion, one = (self.numbers.attribute(name, Type("int"), nullable=False) for name in ("portion", "copy"))
-            full, rest = f"CAST({{}} div {PORTION} AS INT)", f"CAST({{}} % {PORTION} AS INT)"
-            portions = text(f"explode(concat(array_repeat({PORTION}, {full}), array({rest})))", self.rows, self.rows)
-            below = n.Generate(below, portions, (portion,))
-            below = n.Generate(below, text("explode(array_repeat(1, {}))", portion), (one,))
+            full, rest = (Cast(plain(sign, self.rows, integer(PORTION)), INT, fallible=False) for sign in ("div", "%"))
+            portions = call_of("concat", call_of("array_repeat", integer(PORTION), full), call_of("array", rest))
+            below = n.Generate(below, call_of("explode", portions), (portion,))
+            below = n.Generate(below, call_of("explode", call_of("array_repeat", integer(1), portion)), (one,))
         return self.keep(replace(self.node, input=below, calls=tuple(calls)))
 
 

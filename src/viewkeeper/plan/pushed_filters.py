@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.expressions import Attribute, Expression, column
 
 
 def with_pushed_filters(node: n.Node) -> n.Node:
@@ -74,10 +74,10 @@ def _through(condition: Expression, part: n.Node, equalities: tuple[n.Equality, 
         other = next((b for b in equal if not b.type.is_float), None)
         if other is None:
             return None
-        same[attribute] = Expression((other,), raises=False)
+        same[attribute] = column(other)
     return condition.substitute(same)
 
 
 def _renamed(condition: Expression, union: n.Union, part: n.Node) -> Expression:
     names = zip(union.outputs, part.outputs, strict=True)
-    return condition.substitute({out: Expression((inner,), raises=False) for out, inner in names if out != inner})
+    return condition.substitute({out: column(inner) for out, inner in names if out != inner})

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, column
+from viewkeeper.algebra.expressions import Attribute, Expression, Name, Numbers, column
 from viewkeeper.algebra.printing import formula
 from viewkeeper.delta.compile import differentiate
 
@@ -120,7 +120,8 @@ def _form(node: n.Node, names: dict[Attribute, str], numbers: Iterator[int]) -> 
 
 
 def _shape(expression: Expression, names: dict[Attribute, str]) -> tuple[object, ...]:
-    return tuple((names[part],) if isinstance(part, Attribute) else part for part in expression.parts)
+    """An expression with the names of columns in place of their ids."""
+    return (expression.substitute({a: Name(names[a]) for a in expression.attributes}),)
 
 
 def _common(id: str, places: list[tuple[n.Node, dict[Attribute, str]]], users: frozenset[str]) -> Common:

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from viewkeeper.algebra.schema import is_reserved
 from viewkeeper.algebra.types import quote
-from viewkeeper.analysis.fallible_queries import may_raise
 from viewkeeper.catalog.relations import Derived, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Frame
@@ -18,6 +17,7 @@ from viewkeeper.errors import NotFound, Place, SqlError, TypeMismatch, Viewkeepe
 from viewkeeper.query.select import TablesAt, TablesIn, selected_frame
 from viewkeeper.query.virtual_views import stale, virtual_frame, virtual_frame_in
 from viewkeeper.sql.dialect import OLD_STATE, render
+from viewkeeper.sql.fallible_queries import may_raise
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.select_statements import has_subquery, says_the_same
 from viewkeeper.sql.table_references import Reference, find_references

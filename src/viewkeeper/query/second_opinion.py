@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.types import quote
+from viewkeeper.algebra.expressions import Name, cast
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.canonical_frames import canonical_frame
@@ -87,4 +87,4 @@ def _as_written(store: Store, state: State, relation: Derived, epoch: int) -> Fr
     if len(columns) != len(schema.columns):
         return None
     named = frame.toDF(*schema.names)
-    return named.select(*listed(*(f"CAST({quote(c.name)} AS {c.type.ddl}) AS {quote(c.name)}" for c in schema)))
+    return named.select(*listed(*((cast(Name(c.name), c.type), c.name) for c in schema)))

@@ -22,7 +22,7 @@ from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.engine.operator_texts import sort_column
+from viewkeeper.engine.operator_parts import sort_column
 from viewkeeper.engine.typer import EngineTyper
 from viewkeeper.errors import (
     EngineError,
@@ -125,8 +125,8 @@ class _Given:
         if scan.relation not in self.given:
             return self.stored.scan(scan, binding)
         pairs = zip(scan.stored_names, scan.outputs, strict=True)
-        texts = [f"{quote(name)} AS {attribute.label}" for name, attribute in pairs]
-        return Lowered(self.given[scan.relation].select(*listed(*texts)), scan.outputs)
+        items = [(quote(name), attribute.label) for name, attribute in pairs]
+        return Lowered(self.given[scan.relation].select(*listed(*items)), scan.outputs)
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored; none of what is given."""
@@ -237,8 +237,8 @@ def _rows(lowering: Lowering, node: n.Node) -> Frame:
         lowered = lowering.lower(node)
         return lowered.frame.select(*listed(*lowered.columns))
     if isinstance(node, n.Project):
-        texts = [f"{expression.sql} AS {attribute.label}" for attribute, expression in node.columns]
-        return _rows(lowering, node.input).select(*listed(*texts))
+        items = [(lowering.computed(attribute, value), attribute.label) for attribute, value in node.columns]
+        return _rows(lowering, node.input).select(*listed(*items))
     if isinstance(node, n.Filter):
         return _rows(lowering, node.input).filter(parsed(lowering.condition(node)))
     assert isinstance(node, n.Top)

@@ -12,9 +12,21 @@ import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.expressions import (
+    BIGINT,
+    STRING,
+    Expression,
+    Literal,
+    Name,
+    call,
+    cast,
+    coalesce,
+    integer,
+    string,
+)
 from viewkeeper.algebra.rows import row_tuples
 from viewkeeper.algebra.schema import WEIGHT, Schema
-from viewkeeper.algebra.types import quote
+from viewkeeper.algebra.types import Type, quote
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import Derived, VirtualView, as_derived
 from viewkeeper.catalog.state import State
@@ -161,7 +173,7 @@ def _check(store: Store, other: Store | None, state: State, relation: Derived) -
 
 
 def _once(frame: Frame, schema: Schema) -> Frame:
-    return frame.select(*listed(*map(quote, schema.names), f"1 AS {WEIGHT}"))
+    return frame.select(*listed(*map(quote, schema.names), (integer(1), WEIGHT)))
 
 
 def _stored(store: Store, state: State, relation: Derived) -> Frame:
@@ -176,8 +188,8 @@ def _differing(
     store: Store, fresh: Frame, stored: Frame, schema: Schema
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The rows that only one side has: those that should be stored, and those that should not."""
-    plus = fresh.select(*listed(*map(quote, schema.names), f"CAST(1 AS BIGINT) AS {WEIGHT}"))
-    minus = stored.select(*listed(*map(quote, schema.names), f"CAST(-1 AS BIGINT) AS {WEIGHT}"))
+    plus = fresh.select(*listed(*map(quote, schema.names), (Literal(1, BIGINT), WEIGHT)))
+    minus = stored.select(*listed(*map(quote, schema.names), (Literal(-1, BIGINT), WEIGHT)))
     differing = consolidated(store.engine.union([plus, minus]), schema)
     most = MOST_NEAR if any(column.type.is_float for column in schema) else MOST_DIFFERENCES
     return _apart(conform(store.engine.collect(differing.limit(most)), schema, signed=True), schema)
@@ -219,13 +231,16 @@ def _near(one: Any, other: Any) -> bool:
 def _sum_up(store: Store, frame: Any, schema: Schema) -> tuple[int, str]:
     """The number of rows, and a checksum that does not depend on their order."""
     plain = [
-        f"hex({quote(c.name)})" if c.type.name == "binary" else f"CAST({quote(c.name)} AS STRING)"
+        call("hex", Name(c.name)) if c.type.name == "binary" else cast(Name(c.name), STRING)
         for c in schema
         if not c.type.is_nested
     ]
-    texts = ", ".join(f"coalesce({text}, '-')" for text in plain) or "''"
-    total = frame.select(*listed(f"CAST(crc32(CAST(concat_ws('|', {texts}) AS BINARY)) AS BIGINT) AS _vk_crc"))
-    table = store.engine.collect(total.select(*listed("count(1) AS _vk_rows", "coalesce(sum(_vk_crc), 0) AS _vk_sum")))
+    texts: list[Expression] = [coalesce(text, string("-")) for text in plain] or [string("")]
+    line = cast(call("concat_ws", string("|"), *texts), Type("binary"))
+    total = frame.select(*listed((cast(call("crc32", line), BIGINT), "_vk_crc")))
+    summed = coalesce(call("sum", Name("_vk_crc")), integer(0))
+    counts = listed((call("count", integer(1)), "_vk_rows"), (summed, "_vk_sum"))
+    table = store.engine.collect(total.select(*counts))
     rows, checksum = table.column(0)[0].as_py(), table.column(1)[0].as_py()
     return int(rows), f"{int(checksum) & 0xFFFFFFFFFFFFFFFF:016x}"
 

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column, conjunction, text
+from viewkeeper.algebra.expressions import (
+    Attribute,
+    Equality,
+    Expression,
+    Numbers,
+    column,
+    comparison,
+    conjunction,
+    same,
+)
 
 Source = Callable[[int, Literal], n.Node]
 """Returns the rows of a literal, under its attributes. The number is its position in the body."""
@@ -38,7 +47,7 @@ def body(rule: Rule, head: Predicate, source: Source, first: int | None = None) 
     for equality in rule.equalities:
         for value, attribute in ((equality.left, equality.right), (equality.right, equality.left)):
             if value in computed and attribute in there:
-                filters = (*filters, text("{} <=> {}", value, attribute))
+                filters = (*filters, same(value, attribute, null_safe=True))
     if filters:
         node = n.Filter(node, conjunction(filters))
     return n.Project(node, tuple(zip(head.attributes, rule.columns, strict=True)))
@@ -72,5 +81,5 @@ def made_equal(pairs: Iterable[tuple[Attribute, Expression]]) -> tuple[list[Equa
         if value.attribute is not None:
             equalities.append(Equality(attribute, value.attribute, null_safe=True))
         else:
-            conditions.append(text("{} <=> {}", attribute, value, raises=True))
+            conditions.append(comparison("<=>", attribute, value, fallible=True))
     return equalities, conditions

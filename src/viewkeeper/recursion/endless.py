@@ -17,11 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlglot
-from sqlglot import exp
-
 from viewkeeper.algebra.datalog_rules import Predicate, Rule
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.expressions import Arithmetic, Attribute, Call, Cast, Column, Expression
 from viewkeeper.catalog.settings import Limits
 from viewkeeper.engine.problems import Endless
 from viewkeeper.engine.running import check_stopped
@@ -124,38 +121,37 @@ def _is_free(rule: Rule, named: Mapping[str, Predicate], growing: frozenset[Plac
     looked_at |= {a for _, value in rule.computed for a in value.attributes}
     if moving & looked_at:
         return False
-    labels = {attribute.label for attribute in moving}
     return bag or all(
-        _is_sum(value, labels, named[rule.head].attributes[place])
+        _is_sum(value, moving, named[rule.head].attributes[place])
         for place, value in enumerate(rule.columns)
         if (rule.head, place) in growing and moving & set(value.attributes)
     )
 
 
-def _is_sum(value: Expression, labels: set[str], column: Attribute) -> bool:
+def _is_sum(value: Expression, moving: set[Attribute], column: Attribute) -> bool:
     if value.attribute is not None:
         return True
     kind = column.type
     if not (kind.is_integer or kind.name in ("decimal", "string")):
         return False
-    return _adds(sqlglot.parse_one(value.sql, read="spark"), labels)
+    return _adds(value, moving)
 
 
-def _adds(tree: exp.Expr, labels: set[str]) -> bool:
-    """Whether a tree is a sum or concatenation in which each growing column is a plain term."""
-    if not any(found.name in labels for found in tree.find_all(exp.Column)):
+def _adds(value: Expression, moving: set[Attribute]) -> bool:
+    """Whether a value is a sum or concatenation in which each growing column is a plain term."""
+    if not moving & set(value.attributes):
         return True
-    match tree:
-        case exp.Column():
+    match value:
+        case Column():
             return True
-        case exp.Paren() | exp.Cast():
-            return _adds(tree.this, labels)
-        case exp.Add() | exp.DPipe():
-            return _adds(tree.left, labels) and _adds(tree.right, labels)
-        case exp.Sub():
-            return _adds(tree.left, labels) and not any(c.name in labels for c in tree.right.find_all(exp.Column))
-        case exp.Concat():
-            return all(_adds(part, labels) for part in tree.expressions)
+        case Cast(child):
+            return _adds(child, moving)
+        case Arithmetic("+", left, right):
+            return _adds(left, moving) and _adds(right, moving)
+        case Arithmetic("-", left, right):
+            return _adds(left, moving) and not moving & set(right.attributes)
+        case Call("concat", arguments):
+            return all(_adds(part, moving) for part in arguments)
     return False
 
 

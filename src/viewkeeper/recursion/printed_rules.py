@@ -10,6 +10,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Rule
 from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.printing import formula
+from viewkeeper.algebra.spark_text import printed
 from viewkeeper.recursion.net import ADDED, REMOVED
 from viewkeeper.recursion.rod import Rederivation
 
@@ -129,4 +130,4 @@ class _Names:
         return self.letters.get(self._first(attribute), "_")
 
     def expression(self, value: Expression) -> str:
-        return "".join(part if isinstance(part, str) else self.of(part) for part in value.parts)
+        return printed(value, self.of)

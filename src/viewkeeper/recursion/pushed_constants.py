@@ -16,7 +16,7 @@ from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Rule
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, text
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Literal, Numbers, same, string
 from viewkeeper.algebra.types import Type
 from viewkeeper.analysis.relevance import fixed_values
 from viewkeeper.recursion.printed_rules import rule_text, short
@@ -78,11 +78,11 @@ def _fixed(condition: Expression) -> dict[Attribute, Expression]:
 def _literal(value: Any, kind: Type) -> Expression | None:
     """A value as text for the engine."""
     if kind.is_integer:
-        return Expression((f"CAST({value} AS {kind.ddl})",), raises=False)
+        return Literal(value, kind)
     if kind.name == "string" and isinstance(value, str) and not set(value) & set("\\'"):
-        return Expression((f"'{value}'",), raises=False)
+        return string(value)
     if kind.name == "date":
-        return Expression((f"DATE'{dt.date(1970, 1, 1) + dt.timedelta(days=value)}'",), raises=False)
+        return Literal(str(dt.date(1970, 1, 1) + dt.timedelta(days=value)), kind)
     return None
 
 
@@ -156,13 +156,13 @@ def _inlined(rule: Rule, call: str, values: tuple[Expression, ...]) -> Rule:
             case False, False:
                 equalities.append(equality)
             case True, True:
-                conditions.append(text("{} <=> {}", fixed[equality.left], fixed[equality.right]))
+                conditions.append(same(fixed[equality.left], fixed[equality.right], null_safe=True))
             case left_is_fixed, _:
                 value, other = equality.left, equality.right
                 if not left_is_fixed:
                     value, other = other, value
                 if other in there:
-                    conditions.append(text("{} <=> {}", other, fixed[value]))
+                    conditions.append(same(other, fixed[value], null_safe=True))
                 else:  # of a negated literal
                     computed.append((value, fixed[value]))
                     equalities.append(equality)

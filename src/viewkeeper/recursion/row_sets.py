@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Equality, column
+from viewkeeper.algebra.expressions import Attribute, Equality, Name, column, comparison, integer
 from viewkeeper.algebra.rows import consolidate, filter_rows, part_with_sign, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.connect_columns import listed, parsed
@@ -127,7 +127,9 @@ class Workspace:
         return self._with_sign(kept, ">"), self._with_sign(kept, "<")
 
     def _with_sign(self, kept: Lowered, sign: str) -> Rows:
-        frame = kept.frame.filter(parsed(f"{WEIGHT} {sign} 0")).select(*listed(*[a.label for a in kept.outputs]))
+        frame = kept.frame.filter(parsed(comparison(sign, Name(WEIGHT), integer(0)))).select(
+            *listed(*[a.label for a in kept.outputs])
+        )
         return _kept(self.reader.keep(Lowered(frame, kept.outputs), large=True))
 
     def on_driver(self, table: pa.Table, attributes: tuple[Attribute, ...]) -> Rows:

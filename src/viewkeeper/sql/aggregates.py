@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from viewkeeper.algebra.expressions import Attribute, Expression, column
+from viewkeeper.algebra.expressions import Call as ExpressionCall
 from viewkeeper.algebra.nodes import Aggregate, Call, Node, Project, map_attributes
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import inner_call, take_apart
@@ -93,7 +94,7 @@ class Aggregation:
     def _name(self, index: int) -> str:
         call = inner_call(self.calls[index])
         name = call.name.lower() if call is not None else "aggregate"
-        return shown(Expression((name, "(", *_joined(self.context, self.recipes[index].values), ")")), name)
+        return shown(ExpressionCall(name, tuple(map(self.context.tree, self.recipes[index].values))), name)
 
     def _calls(self) -> dict[Needed, Call]:
         """The needed calls, equal ones only once."""
@@ -117,14 +118,6 @@ class Aggregation:
         if need.function == "sum":
             return numbers.attribute(name, Type("decimal", 38, 0 if kind.is_integer else kind.scale))
         return numbers.attribute(name, kind)
-
-
-def _joined(context: Context, values: Sequence[exp.Expr]) -> list[str | Attribute]:
-    parts: list[str | Attribute] = []
-    for value in values:
-        parts += [", "] if parts else []
-        parts += context.template(value).parts
-    return parts
 
 
 def _attributes(need: Call) -> list[Attribute]:

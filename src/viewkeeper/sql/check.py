@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.expressions import VOID, Attribute, explicit
 from viewkeeper.algebra.nodes import Node
-from viewkeeper.sql.equations import same_family
+from viewkeeper.algebra.types import same_family
 from viewkeeper.sql.free import used
 
 
@@ -44,8 +44,9 @@ def _check_node(node: Node) -> None:
 def _check_projection(node: n.Project) -> None:
     for attribute, expression in node.columns:
         plain = expression.attribute
-        assert type(expression) is Expression, "an expression of the translation is left"
-        assert plain is None or plain.type.ddl == attribute.type.ddl, f"{attribute} changes its type"
+        kind = expression.type
+        assert explicit(expression) is expression, f"{attribute} has an implicit cast that nothing makes"
+        assert kind in (None, VOID) or kind.ddl == attribute.type.ddl, f"{attribute} is {attribute.type}, not {kind}"
         assert attribute not in node.input.outputs or plain == attribute, f"{attribute} is computed again"
 
 

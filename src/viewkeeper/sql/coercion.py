@@ -11,16 +11,11 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Expression, text
-from viewkeeper.algebra.types import INTEGERS, Type
+from viewkeeper.algebra.expressions import BIGINT, DOUBLE, VOID, Expression, cast
+from viewkeeper.algebra.types import INTEGERS, Type, as_decimal
 
-VOID = Type("void")
-"""The type of a literal NULL: it takes the type of the other values."""
-
-BIGINT, DOUBLE = Type("bigint"), Type("double")
 MOST_DIGITS = 38
 _LEAST_SCALE = 6
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _TIMES = ("date", "timestamp_ntz", "timestamp")
 
 
@@ -67,11 +62,6 @@ def _number(one: Type, other: Type) -> Type:
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     return Type("decimal", min(MOST_DIGITS, whole + scale), max(0, min(scale, MOST_DIGITS - whole)))
-
-
-def as_decimal(kind: Type) -> Type:
-    """The decimal type that holds every value of an integer type."""
-    return Type("decimal", _DIGITS[kind.name], 0) if kind.is_integer else kind
 
 
 def _beside_string(kind: Type) -> Type | None:
@@ -156,18 +146,4 @@ def _bounded(whole: int, scale: int) -> Type:
 
 def cast_to(expression: Expression, has: Type, wanted: Type) -> Expression:
     """An expression cast to a type, if it is not of that type already."""
-    if has.ddl == wanted.ddl:
-        return expression
-    return text(f"CAST({{}} AS {wanted.ddl})", expression, raises=not _is_widening(has, wanted))
-
-
-def _is_widening(has: Type, wanted: Type) -> bool:
-    """Whether the cast succeeds for every value."""
-    if has.is_integer and wanted.is_integer:
-        return INTEGERS[has.name] <= INTEGERS[wanted.name]
-    if wanted.is_float:
-        return has.is_integer or has.is_float or has.name == "decimal"
-    if wanted.name == "decimal" and (has.is_integer or has.name == "decimal"):
-        left = as_decimal(has)
-        return left.scale <= wanted.scale and left.precision - left.scale <= wanted.precision - wanted.scale
-    return wanted.name == "string"
+    return expression if has.ddl == wanted.ddl else cast(expression, wanted)

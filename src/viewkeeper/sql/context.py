@@ -8,14 +8,14 @@ from typing import ClassVar, NoReturn, Protocol
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, column
+from viewkeeper.algebra.expressions import STRING, Attribute, Expression, Literal, Numbers, column, explicit
 from viewkeeper.algebra.nodes import Node, Project
+from viewkeeper.algebra.sail_forms import sail_form
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import EngineError, NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
-from viewkeeper.sql.dialect import place_in, render
-from viewkeeper.sql.equations import Equation
-from viewkeeper.sql.fallible import may_raise
+from viewkeeper.sql.dialect import place_in
 from viewkeeper.sql.operators import WrittenOut
+from viewkeeper.sql.trees import Trees
 
 
 class Typer(Protocol):
@@ -94,48 +94,29 @@ class Context:
             return self._attributes[int(found.group(1))]
         return None
 
-    def _type_of(self, node: exp.Expr) -> Type | None:
-        attribute = self.attribute_of(node)
-        return None if attribute is None else attribute.type
-
     def attributes_in(self, node: exp.Expr) -> set[Attribute]:
         """The attributes that a piece of bound syntax names."""
         return {found for part in node.find_all(exp.Column) if (found := self.attribute_of(part)) is not None}
 
     def expression(self, bound: exp.Expr) -> Expression:
         """Bound syntax (every column an attribute) as an expression."""
-        if isinstance(bound, exp.Paren):
-            return self.expression(bound.this)
-        attribute = self.attribute_of(bound)
-        if attribute is not None:
-            return column(attribute)
-        return self._rendered(self.written_out(bound), raises=may_raise(bound, self._type_of))
-
-    def _rendered(self, node: exp.Expr, *, raises: bool) -> Expression:
-        while isinstance(node, exp.Paren):
-            node = node.this
-        attribute = self.attribute_of(node)
-        if attribute is not None:
-            return column(attribute)
-        whole = self.template(node, raises=raises)
-        if isinstance(node, (exp.EQ, exp.NullSafeEQ)):
-            left, right = (self._rendered(side, raises=raises) for side in (node.left, node.right))
-            return Equation(whole.parts, whole.raises, left, right, isinstance(node, exp.NullSafeEQ))
-        return whole
+        return self.tree(self.written_out(bound))
 
     def written_out(self, bound: exp.Expr) -> exp.Expr:
         """Bound syntax with every cast and check made explicit that the engine does not make by itself."""
         return bound if self.typer.coerces else WrittenOut(self)(bound)
 
-    def template(self, bound: exp.Expr, *, raises: bool = True) -> Expression:
-        """Bound syntax as rendered text with attributes in it."""
-        parts: list[str | Attribute] = []
-        for index, piece in enumerate(self._marker.split(render(bound))):
-            if index % 2:
-                parts.append(self._attributes[int(piece)])
-            elif piece:
-                parts.append(piece)
-        return Expression(tuple(parts), raises)
+    def tree(self, written: exp.Expr) -> Expression:
+        """Bound syntax as an expression, with no other casts and checks than are written."""
+        return Trees(self._resolved, self._prefix, coerces=self.typer.coerces).of(written)
+
+    def _resolved(self, node: exp.Expr) -> Expression | None:
+        attribute = self.attribute_of(node)
+        return None if attribute is None else column(attribute)
+
+    def engine_text(self, expression: Expression) -> str:
+        """An expression as text for the engine that types are asked of."""
+        return expression.sql if self.typer.coerces else sail_form(expression).sql
 
     # types -----------------------------------------------------------------------------------------
 
@@ -146,7 +127,7 @@ class Context:
         inputs = tuple(dict.fromkeys(a for e in expressions for a in e.attributes))
         places = [*at, *([None] * (len(expressions) - len(at)))]
         try:
-            answered = self.typer.columns(inputs, [e.sql for e in expressions], more)
+            answered = self.typer.columns(inputs, [self.engine_text(e) for e in expressions], more)
         except ViewkeeperError as problem:
             raise self._explained(problem, inputs, next((p for p in places if p is not None), None)) from problem
         return [self._type(ddl, at) for (_, ddl), at in zip(answered, places, strict=True)]
@@ -177,9 +158,8 @@ class Context:
     def asked_type(self, node: exp.Expr, variables: Mapping[str, Type]) -> Type | None:
         """The type that the engine gives to bound syntax; None if no column can have it, or the engine cannot say."""
         asked = self._with_columns(node.copy(), variables)
-        expression = self.template(asked)
         try:
-            return self.types([expression])[0]
+            return self.types([self.tree(asked)])[0]
         except ViewkeeperError:
             return None
 
@@ -230,6 +210,7 @@ class Context:
     ) -> list[tuple[Attribute, Expression]]:
         """Columns of a projection. A plain attribute of the input keeps its column id the first time."""
         places = [*at, *([None] * (len(named) - len(at)))]
+        named = [(name, explicit(expression)) for name, expression in named]
         asked = [(e, p) for (_, e), p in zip(named, places, strict=True) if e.attribute is None]
         kinds = iter(self.types([e for e, _ in asked], [p for _, p in asked]) if asked else [])
         taken: set[Attribute] = set()
@@ -237,7 +218,7 @@ class Context:
         for name, expression in named:
             attribute = expression.attribute
             if attribute is None:
-                nullable = not (expression.parts and is_plain_literal(expression))
+                nullable = not is_plain_literal(expression)
                 result.append((self.numbers.attribute(name, next(kinds), nullable=nullable), expression))
             elif attribute in taken or attribute not in local:
                 copy = self.numbers.attribute(name, attribute.type, nullable=attribute.nullable)
@@ -249,30 +230,30 @@ class Context:
 
     def extend(self, node: Node, wanted: Sequence[tuple[str, Expression]]) -> tuple[Node, list[Attribute]]:
         """A node with computed columns added, and the attribute of each; plain attributes are used as they are."""
+        wanted = [(name, explicit(expression)) for name, expression in wanted]
         computed: dict[Expression, str] = {}
         for name, expression in wanted:
             if expression.attribute is None:
-                computed.setdefault(_key(expression), shown(expression, name))
+                computed.setdefault(expression, shown(expression, name))
         made = dict(zip(computed, self._columns(set(), [(n, e) for e, n in computed.items()]), strict=True))
         if made:
             passed = [(a, column(a)) for a in node.outputs]
             node = Project(node, (*passed, *made.values()))
-        return node, [e.attribute or made[_key(e)][0] for _, e in wanted]
+        return node, [e.attribute or made[e][0] for _, e in wanted]
 
 
 def is_plain_literal(expression: Expression) -> bool:
     """Whether an expression is a number or string as written, which is never NULL."""
-    return len(expression.parts) == 1 and bool(re.fullmatch(r"-?\d+(\.\d+)?|'[^'\\]*'", str(expression.parts[0])))
+    if not isinstance(expression, Literal) or expression.value is None:
+        return False
+    kind = expression.type
+    return kind == STRING or kind.is_integer or kind.is_float or kind.name == "decimal"
 
 
 def shown(expression: Expression, otherwise: str) -> str:
     """A name for display: the expression as text, if it is short."""
     name = str(expression)
     return name if len(name) <= 40 else otherwise
-
-
-def _key(expression: Expression) -> Expression:
-    return Expression(expression.parts, expression.raises)
 
 
 def _named(message: str, names: Mapping[str, str]) -> str:

@@ -38,7 +38,7 @@ def generated(
     if name == "explode" and len(arguments) == 1 and _is_map(context, arguments[0]):  # not every engine explodes maps
         name, arguments = "inline", [exp.Anonymous(this="map_entries", expressions=arguments)]
     spelled = f"{name}{_OUTER}" if outer and name in _MAY_BE_EMPTY else name
-    rendered = context.template(context.written_out(exp.Anonymous(this=spelled, expressions=arguments)))
+    rendered = context.expression(exp.Anonymous(this=spelled, expressions=arguments))
     found = _columns(context, rendered, call)
     if names and len(names) != len(found):
         context.wrong(f"{name} gives {len(found)} columns and {len(names)} names are given", call, None)
@@ -55,7 +55,7 @@ def _is_map(context: Context, argument: exp.Expr) -> bool:
 
 def _columns(context: Context, rendered: Expression, call: exp.Anonymous) -> list[tuple[str, str]]:
     try:
-        return context.typer.columns(rendered.attributes, [rendered.sql])
+        return context.typer.columns(rendered.attributes, [context.engine_text(rendered)])
     except ViewkeeperError as problem:
         problem.place = problem.place or context.place(call)
         raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.expressions import Attribute, Expression, In, case, column, integer, null_of
 from viewkeeper.algebra.nodes import Join, Node, Project, Rows, Union
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import is_grouping, outermost, same
@@ -167,18 +167,18 @@ class GroupingSets:
     def _keyed(self, node: Node, positions: list[int]) -> tuple[Node, list[Attribute], list[Attribute], Attribute]:
         """The input for the sets that have keys: every row once per set, with the keys outside the set NULL."""
         numbers = self.context.numbers
-        rows = Rows((self.position,), tuple((Expression((str(i),), raises=False),) for i in positions))
+        rows = Rows((self.position,), tuple((integer(i),) for i in positions))
         columns = dict(passed_on((*node.outputs, self.position)))
         shown: list[Attribute] = []
         for index, key in enumerate(self.aggregation.keys):
-            inside = [str(i) for i in positions if index in self.sets[i]]
+            inside = [integer(i) for i in positions if index in self.sets[i]]
             nulled = numbers.like(key, nullable=True)
             if not inside:
-                columns[nulled] = text(f"CAST(NULL AS {key.type.ddl})")
+                columns[nulled] = null_of(key.type)
             elif len(inside) == len(positions):
                 columns[nulled] = column(key)
             else:
-                columns[nulled] = text(f"CASE WHEN {{}} IN ({', '.join(inside)}) THEN {{}} END", self.position, key)
+                columns[nulled] = case((In(column(self.position), tuple(inside)), key))
             shown.append(nulled)
         repeated = Project(Join((node, rows)), tuple(columns.items()))
         made, values = self.aggregation.aggregate(repeated, [self.position, *shown], whole=False)
@@ -191,8 +191,8 @@ class GroupingSets:
         made, values = self.aggregation.aggregate(node, [], whole=True, renamed=renamed)
         position = self.context.numbers.attribute("grouping_set", INT, nullable=False)
         keys = [self.context.numbers.like(key, nullable=True) for key in self.aggregation.keys]
-        columns: dict[Attribute, Expression] = {position: text(f"CAST({index} AS INT)")}
-        columns.update({key: text(f"CAST(NULL AS {key.type.ddl})") for key in keys})
+        columns: dict[Attribute, Expression] = {position: integer(index)}
+        columns.update({key: null_of(key.type) for key in keys})
         columns.update(dict(passed_on(values)))
         return Project(made, tuple(columns.items())), keys, values, position
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from viewkeeper.algebra.expressions import Attribute, Expression, column
+from viewkeeper.algebra.expressions import TRUE, Attribute, Expression, column, explicit, same
 from viewkeeper.algebra.nodes import Equality, Filter, Join, Node, Outer, Project
 from viewkeeper.errors import NotMaintainable, SqlError
 from viewkeeper.sql.context import Context
-from viewkeeper.sql.equations import Equation, equality_of, equation, filtered, plain
+from viewkeeper.sql.equations import equality_of, filtered, is_equation
 
 
 def with_filter(node: Node, condition: Expression) -> Node:
@@ -32,20 +32,21 @@ def _only_input(inputs: Iterable[Node], named: set[Attribute]) -> Node | None:
 def computed_sides(context: Context, inputs: Sequence[Node], condition: Expression) -> tuple[list[Node], Expression]:
     """The inputs with the sides of an equation as columns, and the equation between those columns."""
     nodes = list(inputs)
-    if not isinstance(condition, Equation):
+    if not is_equation(condition):
         return nodes, condition
     sides = (condition.left, condition.right)
     homes = [_home(nodes, side) for side in sides]
     if None in homes or homes[0] == homes[1] or all(side.attribute is not None for side in sides):
         return nodes, condition
-    if not _one_type(context, condition.left, condition.right):
+    sides = (explicit(condition.left), explicit(condition.right))
+    if not _one_type(context, *sides):
         return nodes, condition
     columns: list[Attribute] = []
     for home, side in zip(homes, sides, strict=True):
         assert home is not None
         nodes[home], made = context.extend(nodes[home], [("key", side)])
         columns.append(made[0])
-    return nodes, equation(column(columns[0]), column(columns[1]), null_safe=condition.null_safe)
+    return nodes, replace(condition, left=column(columns[0]), right=column(columns[1]), fallible=False)
 
 
 def _one_type(context: Context, one: Expression, other: Expression) -> bool:
@@ -85,7 +86,7 @@ def inner_join(context: Context, inputs: Sequence[Node], conditions: Iterable[Ex
             if found is not None:
                 equalities.append(found)
             else:
-                rest.append(plain(rewritten))
+                rest.append(rewritten)
     if len(nodes) == 1:
         return filtered(nodes[0], above)
     return filtered(Join(tuple(nodes), tuple(dict.fromkeys(equalities)), tuple(rest)), above)
@@ -96,9 +97,9 @@ def _around_computed(context: Context, nodes: list[Node], condition: Expression)
 
     So unnesting can use that column for the value of the other side.
     """
-    if not isinstance(condition, Equation) or not condition.attributes:
+    if not is_equation(condition) or not condition.attributes:
         return condition
-    sides = [condition.left, condition.right]
+    sides = [explicit(condition.left), explicit(condition.right)]
     local = {a for node in nodes for a in node.outputs}
     for index, side in enumerate(sides):
         other = sides[1 - index]
@@ -108,12 +109,12 @@ def _around_computed(context: Context, nodes: list[Node], condition: Expression)
         if _one_type(context, side, other):
             nodes[home], made = context.extend(nodes[home], [("key", side)])
             sides[index] = column(made[0])
-            return equation(sides[0], sides[1], null_safe=condition.null_safe)
+            return replace(condition, left=sides[0], right=sides[1], fallible=False)
     return condition
 
 
 def _equality(nodes: Sequence[Node], condition: Expression) -> Equality | None:
-    if not isinstance(condition, Equation) or condition.left.attribute is None or condition.right.attribute is None:
+    if not is_equation(condition) or condition.left.attribute is None or condition.right.attribute is None:
         return None
     left, right = (_home(nodes, side) for side in (condition.left, condition.right))
     if left is None or right is None or left == right:
@@ -128,7 +129,7 @@ def _flat(node: Node) -> list[Node]:
 def _flat_conditions(node: Node) -> list[Expression]:
     if not isinstance(node, Join):
         return []
-    kept = [equation(column(e.left), column(e.right), null_safe=e.null_safe) for e in node.equalities]
+    kept = [same(e.left, e.right, null_safe=e.null_safe) for e in node.equalities]
     return [*kept, *node.conditions]
 
 
@@ -155,8 +156,8 @@ def tied(context: Context, left: Node, right: Node, conditions: Iterable[Express
         found = equality_of(rewritten, set(left.outputs), set(right.outputs))
         if found is not None:
             equalities.append(found)
-        elif rewritten.parts != ("true",):
-            rest.append(plain(rewritten))
+        elif rewritten != TRUE:
+            rest.append(rewritten)
     return Sides(left, right, tuple(dict.fromkeys(equalities)), tuple(rest))
 
 

@@ -1,33 +1,35 @@
-"""Operators made explicit: every implicit cast, and every check that an engine does not make by itself.
+"""Operators made explicit: every implicit cast is written.
 
 Apache Spark's analyzer infers the types of operands, branches and results. Sail infers others, so on Sail they are
-inferred here, bottom up, and written into the expression; `checked.py` has the forms that raise where Sail would not.
-The engine is asked for what only it knows (the types of functions), and only where an operator needs it.
+inferred here, bottom up, and written into the expression; `algebra/sail_forms.py` has the forms that raise where Sail
+would not. The engine is asked for what only it knows (the types of functions), and only where an operator needs it.
 """
 
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.expressions import VOID, Attribute
+from viewkeeper.algebra.sail_forms import room
 from viewkeeper.algebra.types import Type
-from viewkeeper.sql import checked
-from viewkeeper.sql.coercion import VOID, Operation, common_type_of, operation
+from viewkeeper.sql.coercion import Operation, common_type_of, operation
 from viewkeeper.sql.conditions import put_together, unwrapped
-from viewkeeper.sql.dialect import COMPARISONS, literal_suffix
-from viewkeeper.sql.fallible import may_raise
+from viewkeeper.sql.dialect import COMPARISONS, literal_suffix, render
 from viewkeeper.sql.lambdas import variables_of
 from viewkeeper.sql.sail_agreement import NARROW
 from viewkeeper.sql.sail_calls import Translating, check, is_concerned
 from viewkeeper.sql.sail_rewrites import rewritten
 from viewkeeper.sql.syntax import call, cast, cast_type, grouped, integer, joined, literal_type, number
+from viewkeeper.sql.trees import OPERATION, TYPE
 
-BOOLEAN, DATE, DOUBLE, STRING = Type("boolean"), Type("date"), Type("double"), Type("string")
+BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP = map(Type, ("boolean", "date", "double", "string", "timestamp"))
+_PARTS_OF_DAYS = re.compile(r"HOUR|MINUTE|SECOND", re.IGNORECASE)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _COMPARISONS = (*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -104,6 +106,8 @@ class WrittenOut:
         """The type of a piece; the engine is asked if it is not known."""
         if part.type is None:
             part.type = self.types.asked_type(part.node, self.variables)
+        if part.type is not None:
+            part.node.meta[TYPE] = part.type
         return part.type
 
     def typed(self, node: exp.Expr) -> Typed:
@@ -112,7 +116,10 @@ class WrittenOut:
         if attribute is not None:
             return Typed(node, attribute.type)
         if isinstance(node, exp.Identifier):
-            return Typed(node, self.variables.get(node.name))
+            kind = self.variables.get(node.name)
+            if kind is not None:
+                node.meta[TYPE] = kind
+            return Typed(node, kind)
         if (kind := literal_type(node)) is not None:
             return Typed(node, kind)
         how = _FORMS.get(type(node))
@@ -139,10 +146,8 @@ class WrittenOut:
         name = "try_cast" if isinstance(node, exp.TryCast) else "cast"
         node.set("this", inside.node)
         adapted = self._adapted(name, node, [inside, Typed(node.args["to"], kind)], kind)
-        if isinstance(node, exp.TryCast) or adapted.node is not node:
-            return adapted
-        if kind.is_float and (has := self.type_of(inside)) is not None:
-            return Typed(checked.converted(inside.node, has, kind), kind)
+        if kind.is_float and adapted.node is node:
+            self.type_of(inside)  # a cast of many digits has a form of its own
         return adapted
 
     # arithmetic ------------------------------------------------------------------------------------
@@ -174,11 +179,14 @@ class WrittenOut:
             if found is not None:
                 self._check_room(node, found)
                 one, other = self._as(left, found.left), self._as(right, found.right)
-                return Typed(checked.arithmetic(type(node), one, other, found), found.result)
-            if made := checked.times(node, left.node, right.node, kinds[0].name, kinds[1].name):
-                return Typed(made)
-        elif kinds[0] == DATE and isinstance(right.node, exp.Interval):
-            left.node = checked.moment(left.node, right.node)
+                node.set("this", grouped(one))
+                node.set("expression", grouped(other))
+                node.meta[OPERATION] = found
+                return Typed(node, found.result)
+            if isinstance(node, exp.Sub) and kinds == [DATE, DATE]:  # an interval; Sail would count days
+                left.node, right.node = cast(left.node, TIMESTAMP), cast(right.node, TIMESTAMP)
+        elif kinds[0] == DATE and isinstance(right.node, exp.Interval) and _PARTS_OF_DAYS.search(render(right.node)):
+            left.node = cast(left.node, TIMESTAMP)  # Sail would drop the hours
         node.set("this", grouped(left.node))
         node.set("expression", grouped(right.node))
         return Typed(node)
@@ -186,7 +194,7 @@ class WrittenOut:
     def _check_room(self, node: exp.Binary, kinds: Operation) -> None:
         """Refuses decimals with so many digits after the point that too few are left before it."""
         whole = kinds.left.precision - kinds.left.scale
-        if kinds.result.name == "decimal" and checked.room(type(node), kinds) < min(whole, _LEAST_ROOM):
+        if kinds.result.name == "decimal" and room(_SIGNS[type(node)], *kinds) < min(whole, _LEAST_ROOM):
             self.types.wrong(
                 f"{kinds.left} {_SIGNS[type(node)]} {kinds.right} needs more digits than Sail computes with",
                 node,
@@ -225,12 +233,12 @@ class WrittenOut:
         if kind is None or not kind.is_integer:
             node.set("this", grouped(inside.node))
             return Typed(node, kind)
-        return Typed(checked.bits_of(inside.node, kind), kind)
+        return Typed(cast(exp.BitwiseNot(this=grouped(inside.node)), kind), kind)
 
     # conditions ------------------------------------------------------------------------------------
 
     def _connective(self, node: exp.Connector) -> Typed:
-        """AND and OR. A later condition that is fallible is evaluated only if no earlier one decides."""
+        """AND and OR."""
         kind = type(node)
         parts: list[exp.Expr] = []
         waiting: list[exp.Expr] = [node]
@@ -241,15 +249,7 @@ class WrittenOut:
                 waiting += [inside.expression, inside.this]
             else:
                 parts.append(part)
-        first = next((i for i, part in enumerate(parts) if i and self._may_raise(part)), len(parts))
-        tests = [grouped(self.typed(part).node) for part in parts]
-        before, after = joined(kind, tests[:first]), tests[first:]
-        if not after:
-            return Typed(joined(kind, tests), BOOLEAN)
-        return Typed(checked.in_order(kind, [grouped(before), *after]), BOOLEAN)
-
-    def _may_raise(self, node: exp.Expr) -> bool:
-        return may_raise(node, lambda part: getattr(self.types.attribute_of(part), "type", None))
+        return Typed(joined(kind, [grouped(self.typed(part).node) for part in parts]), BOOLEAN)
 
     def _condition(self, node: exp.Expr) -> Typed:
         return Typed(self._inside(node).node, BOOLEAN)
@@ -290,7 +290,6 @@ class WrittenOut:
 
     def _case(self, node: exp.Case) -> Typed:
         branches = node.args["ifs"]
-        raises = any(self._may_raise(part) for branch in branches for part in (branch.this, branch.args["true"]))
         tests = [self.typed(branch.this) for branch in branches]
         if node.this is not None:
             made = self._alike([self.typed(node.this), *tests])
@@ -299,7 +298,6 @@ class WrittenOut:
         values = [self.typed(branch.args["true"]) for branch in branches]
         rest = node.args.get("default")
         if rest is not None:
-            raises = raises or self._may_raise(rest)
             values.append(self.typed(rest))
         kind = self._branches(values)
         for branch, test, value in zip(branches, tests, values, strict=False):
@@ -307,8 +305,6 @@ class WrittenOut:
             branch.set("true", value.node)
         if rest is not None:
             node.set("default", values[-1].node)
-        if raises and kind == BOOLEAN:
-            return Typed(checked.guarded(node), kind)
         return Typed(node, kind)
 
     def _branches(self, values: list[Typed]) -> Type | None:
@@ -343,7 +339,7 @@ class WrittenOut:
             made = exp.Cast(this=exp.Literal.number(text.lstrip("-")), to=exp.DataType.build("double"))
             made.meta["literal"] = "D"
             return exp.Neg(this=made) if text.startswith("-") else made
-        return cast(part.node, kind) if has is None else checked.converted(part.node, has, kind)
+        return cast(part.node, kind)
 
     # calls -----------------------------------------------------------------------------------------
 

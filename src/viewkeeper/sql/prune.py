@@ -9,7 +9,6 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.nodes import Node, transform
 from viewkeeper.sql.context import passed_on
-from viewkeeper.sql.equations import plain
 
 Wanted = frozenset[Attribute]
 
@@ -152,28 +151,20 @@ def _simpler(node: Node) -> Node:
     match node:
         case n.Project():
             return _merged_projects(node)
-        case n.Filter():
-            return replace(node, condition=plain(node.condition))
         case n.Join():
             return _flat_join(node)
-        case n.Outer() | n.Exists():
-            return replace(node, conditions=tuple(plain(c) for c in node.conditions))
         case _:
             return node
 
 
 def _merged_projects(node: n.Project) -> Node:
-    columns = tuple((a, plain(e)) for a, e in node.columns)
     below = node.input
-    if isinstance(below, n.Project) and _used_once(columns, below):
-        values = {a: plain(e) for a, e in below.columns}
-        columns = tuple((a, e.substitute(values)) for a, e in columns)
+    if isinstance(below, n.Project) and _used_once(node.columns, below):
+        values = dict(below.columns)
+        columns = tuple((a, e.substitute(values)) for a, e in node.columns)
         if _keeps_numbers(columns):
             return _merged_projects(n.Project(below.input, columns))
-        columns = tuple((a, plain(e)) for a, e in node.columns)
-    if columns == passed_on(below.outputs):
-        return below
-    return n.Project(below, columns)
+    return below if node.columns == passed_on(below.outputs) else node
 
 
 def _keeps_numbers(columns: Iterable[tuple[Attribute, object]]) -> bool:
@@ -184,15 +175,16 @@ def _keeps_numbers(columns: Iterable[tuple[Attribute, object]]) -> bool:
 def _used_once(columns: Sequence[tuple[Attribute, Expression]], below: n.Project) -> bool:
     """Whether merging two projections computes nothing twice."""
     computed = {a for a, e in below.columns if e.attribute is None}
-    used = [part for _, e in columns for part in e.parts if isinstance(part, Attribute) and part in computed]
+    named = [part.attribute for _, e in columns for part in e.walk() if part.attribute is not None]
+    used = [attribute for attribute in named if attribute in computed]
     return len(set(used)) == len(used)
 
 
 def _flat_join(node: n.Join) -> Node:
     if not any(isinstance(part, n.Join) for part in node.inputs):
-        return replace(node, conditions=tuple(plain(c) for c in node.conditions))
+        return node
     inputs: list[Node] = []
-    equalities, conditions = list(node.equalities), [plain(c) for c in node.conditions]
+    equalities, conditions = list(node.equalities), list(node.conditions)
     for part in node.inputs:
         if isinstance(part, n.Join):
             inputs += part.inputs

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, column, text
-from viewkeeper.algebra.extrema import extremum_text
+from viewkeeper.algebra.expressions import BIGINT, TRUE, Attribute, Expression, case, column, comparison, integer
+from viewkeeper.algebra.expressions import call as call_of
+from viewkeeper.algebra.expressions import cast as algebra_cast
+from viewkeeper.algebra.extrema import extremum
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import Written, separator
 from viewkeeper.sql.context import Context
@@ -21,6 +23,7 @@ from viewkeeper.sql.functions import ORDERED
 from viewkeeper.sql.sail_calls import check_aggregate
 from viewkeeper.sql.sail_rewrites import mended_aggregate
 from viewkeeper.sql.syntax import cast
+from viewkeeper.sql.templates import templated
 
 Columns = Sequence[Attribute]
 
@@ -155,12 +158,12 @@ def _sum(context: Context, call: Written) -> Recipe:
     def plan(made: Columns) -> Plan:
         kind = made[0].type
         if kind.is_integer:
-            return Plan((Needed("sum", made[0]),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
+            return Plan((Needed("sum", made[0]),), lambda sums: algebra_cast(sums[0], BIGINT))
         if kind.name == "decimal":
             return Plan((Needed("sum", made[0]),), lambda sums: _narrowed(sums[0], min(38, kind.precision + 10)))
         if kind.is_float and context.repeatable:
             return Plan((Needed("sum", None, _float_sum(made[0])),))
-        return Plan((Needed("sum", None, text("sum({})", made[0], raises=True)),))
+        return Plan((Needed("sum", None, call_of("sum", made[0], fallible=True)),))
 
     return Recipe((_given(call, _single(context, call)),), plan)
 
@@ -168,7 +171,7 @@ def _sum(context: Context, call: Written) -> Recipe:
 def _narrowed(total: Attribute, precision: int) -> Expression:
     if precision == 38:
         return column(total)
-    return text(f"CAST({{}} AS DECIMAL({precision},{total.type.scale}))", total, raises=True)
+    return algebra_cast(total, Type("decimal", precision, total.type.scale))
 
 
 def _float_sum(value: Attribute, collect: str = "collect_list") -> Expression:
@@ -177,12 +180,12 @@ def _float_sum(value: Attribute, collect: str = "collect_list") -> Expression:
         "CASE WHEN count({}) > 0 THEN "
         f"aggregate(array_sort({collect}(CAST({{}} AS DOUBLE))), CAST(0 AS DOUBLE), (a, b) -> a + b) END"
     )
-    return text(template, value, value)
+    return templated(template, value, value)
 
 
 def _float_average(value: Attribute, distinct: str = "") -> Expression:
     total = _float_sum(value, "collect_set" if distinct else "collect_list")
-    return text(f"{{}} / nullif(CAST(count({distinct}{{}}) AS DOUBLE), 0D)", total, value)
+    return templated(f"{{}} / nullif(CAST(count({distinct}{{}}) AS DOUBLE), 0D)", total, value)
 
 
 def _distinct_total(context: Context, call: Written) -> Recipe:
@@ -191,9 +194,9 @@ def _distinct_total(context: Context, call: Written) -> Recipe:
 
     def plan(made: Columns) -> Plan:
         if not made[0].type.is_float or not context.repeatable:
-            total = text(f"{name}(DISTINCT {{}})", made[0], raises=True)
+            total = templated(f"{name}(DISTINCT {{}})", made[0], raises=True)
             if wide:
-                return Plan((Needed(name, None, total),), lambda sums: text("CAST({} AS BIGINT)", sums[0], raises=True))
+                return Plan((Needed(name, None, total),), lambda sums: algebra_cast(sums[0], BIGINT))
             return Plan((Needed(name, None, total),))
         if name == "sum":
             return Plan((Needed(name, None, _float_sum(made[0], "collect_set")),))
@@ -212,7 +215,7 @@ def _avg(context: Context, call: Written) -> Recipe:
         pair = (Needed("sum", made[0]), Needed("count", made[0]))
         if kind.is_integer:
             template = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
-            return Plan(pair, lambda kept: text(template, kept[1], kept[0], kept[1]))
+            return Plan(pair, lambda kept: templated(template, kept[1], kept[0], kept[1]))
         if kind.name == "decimal" and kind.precision <= 15:  # room for 9 digits more than asked for
             return Plan(pair, lambda kept: _Average(kind).by_digits(*kept))
         if kind.name == "decimal" and kind.precision <= 19:  # beyond, a remainder would not fit 38 digits
@@ -220,7 +223,7 @@ def _avg(context: Context, call: Written) -> Recipe:
             return Plan(pair, lambda kept: exact.rounded(*kept), lambda kept: exact.quotient(*kept))
         if kind.is_float and context.repeatable:
             return Plan((Needed("avg", None, _float_average(made[0])),))
-        return Plan((Needed("avg", None, text("avg({})", made[0], raises=True)),))
+        return Plan((Needed("avg", None, call_of("avg", made[0], fallible=True)),))
 
     return Recipe((_given(call, _single(context, call)),), plan)
 
@@ -242,24 +245,24 @@ class _Average:
     def quotient(self, total: Attribute, count: Attribute) -> Expression:
         """The engine's own quotient; NULL for no rows."""
         template = f"CASE WHEN {{}} > 0 THEN CAST({self.total} / {self.count} AS {self.result}) END"
-        return text(template, count, total, count, raises=True)
+        return templated(template, count, total, count, raises=True)
 
     def by_digits(self, total: Attribute, count: Attribute) -> Expression:
         """The quotient with 9 extra digits, then rounded. An engine may truncate or round the last of them. That is
         harmless as long as a group has n < 10^9 rows, because a quotient is a tie or at least 1/2n away from one."""
         wide = f"CAST({{}} AS DECIMAL({self.kind.precision + 19},{self.kind.scale + 9}))"
         template = f"CASE WHEN {{}} > 0 THEN CAST({wide} / {self.count} AS {self.result}) END"
-        return text(template, count, total, count, raises=True)
+        return templated(template, count, total, count, raises=True)
 
     def rounded(self, total: Attribute, count: Attribute, quotient: Attribute) -> Expression:
         """The quotient, plus or minus one unit where the remainder requires it."""
-        rest = text(f"{self.total} - {{}} * {self.count}", total, quotient, count, raises=True)
-        one = text(f"{self.count} * {self.unit}", count, raises=True)
-        up = text("{} + {} > {} OR ({} + {} = {} AND {} > 0)", rest, rest, one, rest, rest, one, total)
-        down = text("{} + {} < -{} OR ({} + {} = -{} AND {} < 0)", rest, rest, one, rest, rest, one, total)
+        rest = templated(f"{self.total} - {{}} * {self.count}", total, quotient, count, raises=True)
+        one = templated(f"{self.count} * {self.unit}", count, raises=True)
+        up = templated("{} + {} > {} OR ({} + {} = {} AND {} > 0)", rest, rest, one, rest, rest, one, total)
+        down = templated("{} + {} < -{} OR ({} + {} = -{} AND {} < 0)", rest, rest, one, rest, rest, one, total)
         template = f"CASE WHEN {{}} THEN CAST({{}} + {self.unit} AS {self.result}) "
         template += f"WHEN {{}} THEN CAST({{}} - {self.unit} AS {self.result}) ELSE {{}} END"
-        return text(template, up, quotient, down, quotient, quotient, raises=True)
+        return templated(template, up, quotient, down, quotient, quotient, raises=True)
 
 
 _KEPT: dict[str, Callable[[Context, Written], Recipe]] = {
@@ -298,10 +301,9 @@ def _chosen(function: str) -> Callable[[Context, Written], Recipe]:
             _orderable(context, call, made)
             if ignores or function == "max":
                 return Plan((Needed(function, made[0]),))
-            rows = text("count_if({})", made[1]) if len(made) > 1 else text("count(1)")
-            least = extremum_text("min", "{}", made[0].type)
-            least_of = text(least, *[made[0]] * least.count("{}"))
-            first = text("CASE WHEN count({}) = {} THEN {} END", made[0], rows, least_of)
+            rows = call_of("count_if", made[1]) if len(made) > 1 else call_of("count", integer(1))
+            least = extremum("min", column(made[0]), made[0].type)
+            first = case((comparison("=", call_of("count", made[0]), rows), least))
             return Plan((Needed("first", None, first),))
 
         return Recipe(values, plan)
@@ -318,7 +320,7 @@ def _sorted_list(context: Context, call: Written) -> Recipe:
 
     def plan(made: Columns) -> Plan:
         _orderable(context, call, made)
-        return Plan((Needed(function, None, text(f"array_sort({function}({{}}){nulls})", made[0])),))
+        return Plan((Needed(function, None, templated(f"array_sort({function}({{}}){nulls})", made[0])),))
 
     return Recipe((_given(call, _single(context, call)),), plan)
 
@@ -326,7 +328,7 @@ def _sorted_list(context: Context, call: Written) -> Recipe:
 def _listagg(context: Context, call: Written) -> Recipe:
     """listagg: in the requested order, then by value."""
     apart = separator(context, call)
-    separated = "" if apart is None else f", {context.template(apart).sql}"
+    separators = [] if apart is None else [context.tree(apart)]
     values = (_given(call, call.arguments[0]), *(_given(call, key.this) for key in call.order))
 
     def plan(made: Columns) -> Plan:
@@ -335,7 +337,8 @@ def _listagg(context: Context, call: Written) -> Recipe:
         order = ", ".join([*keys, "{}"] if made[0] not in made[1:] else keys)
         named = [*made[1:], made[0]] if made[0] not in made[1:] else list(made[1:])
         word = "DISTINCT " if call.distinct else ""
-        listed = text(f"listagg({word}{{}}{separated}) WITHIN GROUP (ORDER BY {order})", made[0], *named)
+        template = f"listagg({word}{{}}{', {}' if separators else ''}) WITHIN GROUP (ORDER BY {order})"
+        listed = templated(template, made[0], *separators, *named)
         return Plan((Needed("listagg", None, listed),))
 
     return Recipe(values, plan)
@@ -360,8 +363,8 @@ def _by(function: str) -> Callable[[Context, Written], Recipe]:
             _orderable(context, call, made)
             key, value = made[1], made[0]
             template = "CASE WHEN {} IS NOT NULL THEN named_struct('k', {}, 'n', {} IS NOT NULL, 'v', {}) END"
-            pair = text(template, key, key, value, value)  # n: engines order NULLs in structs differently
-            return Plan((Needed(call.name, None, text(f"{function}({{}})['v']", pair)),))
+            pair = templated(template, key, key, value, value)  # n: engines order NULLs in structs differently
+            return Plan((Needed(call.name, None, templated(f"{function}({{}})['v']", pair)),))
 
         return Recipe((value, _given(call, key)), plan)
 
@@ -379,7 +382,7 @@ def _mode(context: Context, call: Written) -> Recipe:
         largest = len(arguments) > 1 or bool(call.order and call.order[0].args.get("desc"))
         if largest:
             context.refuse("mode with an order or a flag is not supported", call.node, "write mode(x)")
-        return Plan((Needed("mode", None, text("mode({}, true)", made[0])),))
+        return Plan((Needed("mode", None, call_of("mode", made[0], TRUE)),))
 
     return Recipe((_given(call, arguments[0]), *arguments[1:]), plan)
 
@@ -404,7 +407,7 @@ def _is_share(context: Context, call: Written) -> bool:
 
 def _share(context: Context, call: Written) -> Recipe:
     """percentile of floats from the sorted values: Sail's own misplaces NaN and infinities."""
-    place = f"CAST(count({{}}) - 1 AS DOUBLE) * CAST({context.template(call.arguments[1]).sql} AS DOUBLE)"
+    place = f"CAST(count({{}}) - 1 AS DOUBLE) * CAST({context.tree(call.arguments[1])} AS DOUBLE)"
     sorted_values = "array_sort(collect_list(CAST({} AS DOUBLE)))"
     low, high = (f"element_at({sorted_values}, CAST({end}({place}) AS INT) + 1)" for end in ("floor", "ceil"))
     part = f"({place} - floor({place}))"
@@ -412,7 +415,7 @@ def _share(context: Context, call: Written) -> Recipe:
     template = f"CASE WHEN count({{}}) = 0 THEN NULL WHEN {part} = 0 THEN {low} ELSE {between} END"
 
     def plan(made: Columns) -> Plan:
-        return Plan((Needed("percentile", None, text(template, *[made[0]] * template.count("{}"))),))
+        return Plan((Needed("percentile", None, templated(template, *[made[0]] * template.count("{}"))),))
 
     return Recipe((_given(call, call.arguments[0]),), plan)
 
@@ -425,9 +428,8 @@ def _fit(call: Written) -> Recipe:
     )
 
     def plan(made: Columns) -> Plan:
-        parts = re.split(r"\{(\d)\}", template)
-        pieces = [made[int(part)] if index % 2 else part for index, part in enumerate(parts)]
-        return Plan((Needed("regr_r2", None, Expression(tuple(pieces), raises=False)),))
+        named = [made[int(place)] for place in re.findall(r"\{(\d)\}", template)]
+        return Plan((Needed("regr_r2", None, templated(re.sub(r"\{\d\}", "{}", template), *named)),))
 
     return Recipe((_given(call, call.arguments[0]), call.arguments[1]), plan)
 
@@ -438,14 +440,16 @@ def _fit(call: Written) -> Recipe:
 def _as_written(context: Context, call: Written) -> Recipe:
     """Any other aggregate as it is written, over computed columns; constants stay in the text."""
     slots: list[exp.Expr] = []
-    pieces: list[str | int] = [call.name, "(DISTINCT " if call.distinct else "("]
+    parts: list[int | Expression] = []
+    pieces = [call.name, "(DISTINCT " if call.distinct else "("]
 
     def put(node: exp.Expr) -> None:
+        pieces.append("{}")
         if context.attributes_in(node) or node.find(exp.Placeholder):
-            pieces.append(len(slots))
+            parts.append(len(slots))
             slots.append(node)
         else:
-            pieces.append(context.template(node).sql)
+            parts.append(context.tree(node))
 
     for index, argument in enumerate(call.arguments):
         pieces.append(", " if index else "")
@@ -463,7 +467,7 @@ def _as_written(context: Context, call: Written) -> Recipe:
         pieces.append(")")
 
     def plan(made: Columns) -> Plan:
-        parts = tuple(made[piece] if isinstance(piece, int) else piece for piece in pieces if piece != "")
-        return Plan((Needed(call.name, None, Expression(parts, raises=True)),))
+        given = [made[part] if isinstance(part, int) else part for part in parts]
+        return Plan((Needed(call.name, None, templated("".join(pieces), *given, raises=True)),))
 
     return Recipe(tuple(slots), plan)

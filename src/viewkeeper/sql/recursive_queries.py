@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
-from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column, text
+from viewkeeper.algebra.expressions import Attribute, Equality, Expression, column, comparison
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.prune import pruned
@@ -196,4 +196,4 @@ class Recursion:
             total.equalities.append(Equality(left.attribute, right.attribute, equality.null_safe))
         else:
             sign = "<=>" if equality.null_safe else "="
-            total.conditions.append(text(f"{{}} {sign} {{}}", left, right, raises=True))
+            total.conditions.append(comparison(sign, left, right, fallible=True))

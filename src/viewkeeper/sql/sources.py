@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.expressions import TRUE, Attribute, Expression, coalesce, column
 from viewkeeper.algebra.nodes import Equality, Exists, Node, Outer, Rows
 from viewkeeper.sql.binding import Binder
 from viewkeeper.sql.clauses import QUERY, only
 from viewkeeper.sql.conditions import conjuncts
 from viewkeeper.sql.context import Context
-from viewkeeper.sql.equations import equality_of, plain
+from viewkeeper.sql.equations import equality_of
 from viewkeeper.sql.generators import generate, table_function
 from viewkeeper.sql.joins import computed_sides, inner_join, left_join, tied
 from viewkeeper.sql.pivots import pivoted
@@ -254,7 +254,7 @@ class Sources:
         if side == "FULL":
             for index, (one, other) in enumerate(merged):
                 pair = [column(renamed.get(c.attribute, c.attribute)) for c in (one, other)]
-                node, made = self.context.extend(self.node(), [(one.name, text("coalesce({}, {})", *pair))])
+                node, made = self.context.extend(self.node(), [(one.name, coalesce(*pair))])
                 self.inputs = [node]
                 self.scope.columns[index] = Visible(one.name, None, made[0])
 
@@ -332,8 +332,8 @@ class Sources:
             found = equality_of(rewritten, set(left.outputs), set(right.outputs))
             if found is not None:
                 equalities.append(found)
-            elif rewritten.parts != ("true",):
-                rest.append(plain(rewritten))
+            elif rewritten != TRUE:
+                rest.append(rewritten)
         both = (*left.outputs, *right.outputs)
         padded = tuple((self.context.numbers.like(a, nullable=True), a) for a in both)
         node = Outer(left, right, tuple(dict.fromkeys(equalities)), tuple(rest), padded, full=True)

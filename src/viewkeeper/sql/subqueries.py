@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.expressions import (
+    FALSE,
+    NULL,
+    TRUE,
+    Arithmetic,
+    Attribute,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    Negative,
+    case,
+    coalesce,
+    column,
+    comparison,
+    conjunction,
+    disjunction,
+    integer,
+    is_null,
+    not_null,
+    same,
+)
 from viewkeeper.algebra.nodes import Node
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.context import Context, is_plain_literal, passed_on
-from viewkeeper.sql.equations import Equation, equation, filtered, plain
+from viewkeeper.sql.equations import filtered
 from viewkeeper.sql.free import copied, free
 from viewkeeper.sql.joins import inner_join, left_join, tied
+from viewkeeper.sql.templates import templated
 from viewkeeper.sql.unnest import Pushed, Unnesting, value_of_none
 
 BIGINT = Type("bigint")
@@ -38,12 +59,12 @@ class Subquery:
     at: exp.Expr | None = None
 
 
-def comparison(operator: str, operands: Sequence[Expression], columns: Sequence[Attribute]) -> list[Expression]:
+def compared(operator: str, operands: Sequence[Expression], columns: Sequence[Attribute]) -> list[Expression]:
     """The conditions that compare operands with columns, one by one."""
     pairs = list(zip(operands, columns, strict=True))
     if operator == "=":
-        return [equation(one, column(other)) for one, other in pairs]
-    return [text(f"{{}} {operator} {{}}", one, other, raises=True) for one, other in pairs]
+        return [same(one, other) for one, other in pairs]
+    return [comparison(operator, one, other, fallible=True) for one, other in pairs]
 
 
 def _is_nullable(expression: Expression) -> bool:
@@ -103,7 +124,7 @@ class Attaching:
 
     def any_condition(self, outer: Node, sub: Subquery, operands: Sequence[Expression], *, negated: bool) -> Node:
         """The outer rows for which the comparison holds for some row (negated: is false for every row)."""
-        conditions = comparison(sub.operator, operands, sub.outputs)
+        conditions = compared(sub.operator, operands, sub.outputs)
         if not negated:
             return self.exists(outer, sub.node, conditions, negated=False)
         nullable = any(_is_nullable(e) for e in operands) or any(a.nullable for a in sub.outputs)
@@ -111,19 +132,19 @@ class Attaching:
             return self.exists(outer, sub.node, conditions, negated=True)
         if sub.operator == "=" and len(operands) == 1:
             return self._not_in(outer, sub, operands[0])
-        either = text("coalesce({}, true)", _all(conditions), raises=True)
+        either = coalesce(conjunction(conditions), TRUE)
         return self.exists(outer, sub.node, [either], negated=True)
 
     def _not_in(self, outer: Node, sub: Subquery, operand: Expression) -> Node:
         """NOT IN: rows for which the subquery is empty, or where neither side is NULL and nothing is equal."""
         before = outer.outputs
         outer, flags = self._flags(outer, sub)
-        empty = text("{} IS NULL", flags[0])
-        known = text("{} IS NOT NULL AND {} = 0", operand, flags[1])
-        outer = filtered(outer, [text("{} OR {}", empty, known)])
+        empty = is_null(flags[0])
+        known = conjunction((not_null(operand), comparison("=", flags[1], integer(0))))
+        outer = filtered(outer, [disjunction((empty, known))])
         node, renamed = copied(sub.node, self.context.numbers)
         target = renamed.get(sub.outputs[0], sub.outputs[0])
-        kept = self.exists(outer, node, comparison("=", [operand], [target]), negated=True)
+        kept = self.exists(outer, node, compared("=", [operand], [target]), negated=True)
         return n.Project(kept, passed_on(before))
 
     def _flags(self, outer: Node, sub: Subquery) -> tuple[Node, list[Attribute]]:
@@ -132,24 +153,24 @@ class Attaching:
         copy, renamed = copied(sub.node, numbers)
         target = renamed.get(sub.outputs[0], sub.outputs[0])
         pushed = self._pushed(copy, outer)
-        is_null = numbers.attribute("is_null", Type("int"))
+        null_mark = numbers.attribute("is_null", Type("int"))
         below = n.Project(
             pushed.node,
             (
                 *passed_on(pushed.carriers.values()),
-                (is_null, text("CASE WHEN {} IS NULL THEN 1 END", target)),
+                (null_mark, case((is_null(target), integer(1)))),
             ),
         )
         calls = (
             n.Call(numbers.attribute("rows", BIGINT, nullable=False), "count"),
-            n.Call(numbers.attribute("nulls", BIGINT, nullable=False), "count", is_null),
+            n.Call(numbers.attribute("nulls", BIGINT, nullable=False), "count", null_mark),
         )
         flags = [call.output for call in calls]
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
         if not groups:  # a flag, because a count would change with every row, and all outer rows with it
             whole = n.Aggregate(below, (), calls, whole=True)
-            some = filtered(whole, [text("{} > 0", flags[0])])
-            values = (text("1"), text("CASE WHEN {} > 0 THEN 1 ELSE 0 END", flags[1]))
+            some = filtered(whole, [comparison(">", flags[0], integer(0))])
+            values = (integer(1), case((comparison(">", flags[1], integer(0)), integer(1)), default=integer(0)))
             flags = [numbers.attribute(flag.name, Type("int"), nullable=False) for flag in flags]
             counted: Node = n.Project(some, tuple(zip(flags, values, strict=True)))
         else:
@@ -168,18 +189,18 @@ class Attaching:
             if not sides.conditions and (sides.equalities or not every):
                 keys = passed_on(e.right for e in sides.equalities)
                 matched: Node = n.Distinct(n.Project(sides.right, keys)) if keys else self._one_if_any(sides.right)
-                ties = [equation(column(e.left), column(e.right), null_safe=e.null_safe) for e in sides.equalities]
+                ties = [same(e.left, e.right, null_safe=e.null_safe) for e in sides.equalities]
                 return self._marked(sides.left, matched, ties)
         return self._marked_by_domain(outer, sub, conditions)
 
     def _one_if_any(self, node: Node) -> Node:
         counted = self.context.numbers.attribute("rows", BIGINT, nullable=False)
         whole = n.Aggregate(n.Project(node, ()), (), (n.Call(counted, "count"),), whole=True)
-        return filtered(whole, [text("{} > 0", counted)])
+        return filtered(whole, [comparison(">", counted, integer(0))])
 
     def _marked(self, outer: Node, matched: Node, ties: Sequence[Expression]) -> tuple[Node, Attribute]:
         mark = self.context.numbers.attribute("found", BOOLEAN)
-        right = n.Project(matched, (*passed_on(matched.outputs), (mark, text("true"))))
+        right = n.Project(matched, (*passed_on(matched.outputs), (mark, TRUE)))
         joined, outside = left_join(self.context, outer, right, ties)
         return joined, outside[mark]
 
@@ -195,35 +216,34 @@ class Attaching:
         outputs = {a: column(fresh[a]) for a in sub.outputs if a in fresh}
         kept = self.exists(domain, moved, [c.substitute({**inner, **outputs}) for c in conditions], negated=False)
         kept = n.Project(kept, passed_on(domain.outputs))
-        ties = [equation(column(a), column(renamed[a]), null_safe=a.nullable) for a in need]
+        ties = [same(a, renamed[a], null_safe=a.nullable) for a in need]
         return self._marked(outer, kept, ties)
 
     def exists_value(self, outer: Node, sub: Subquery) -> tuple[Node, Expression]:
         """EXISTS as a value."""
         node, mark = self.marker(outer, sub.node, [])
-        return node, text("{} IS NOT NULL", mark)
+        return node, not_null(mark)
 
     def any_value(self, outer: Node, sub: Subquery, operands: Sequence[Expression]) -> tuple[Node, Expression]:
         """IN or ANY as a value: TRUE, FALSE, or NULL where NULLs make it unknown."""
-        conditions = comparison(sub.operator, operands, sub.outputs)
+        conditions = compared(sub.operator, operands, sub.outputs)
         node, found = self.marker(outer, sub.node, conditions)
         nullable = any(_is_nullable(e) for e in operands) or any(a.nullable for a in sub.outputs)
         if not nullable:
-            return node, text("{} IS NOT NULL", found)
+            return node, not_null(found)
         if len(operands) == 1:
             node, flags = self._flags(node, sub)
-            return node, text(
-                "CASE WHEN {} THEN true WHEN {} IS NULL THEN false WHEN {} IS NULL OR {} > 0 THEN NULL ELSE false END",
-                found,
-                flags[0],
-                operands[0],
-                flags[1],
+            return node, case(
+                (found, TRUE),
+                (is_null(flags[0]), FALSE),
+                (disjunction((is_null(operands[0]), comparison(">", flags[1], integer(0)))), NULL),
+                default=FALSE,
             )
         copy, fresh = copied(sub.node, self.context.numbers)
         outputs = [fresh.get(a, a) for a in sub.outputs]
-        either = text("coalesce({}, true)", _all(comparison(sub.operator, operands, outputs)), raises=True)
+        either = coalesce(conjunction(compared(sub.operator, operands, outputs)), TRUE)
         node, open_ = self.marker(node, copy, [either])
-        return node, text("CASE WHEN {} THEN true WHEN {} THEN NULL ELSE false END", found, open_)
+        return node, case((found, TRUE), (open_, NULL), default=FALSE)
 
     def scalar(self, outer: Node, sub: Subquery, *, needed: bool = False) -> tuple[Node, Expression]:
         """The value of the only row of a subquery; NULL without one. `needed`: outer rows with NULL may be dropped."""
@@ -281,7 +301,7 @@ class Attaching:
             node, padded = left_join(self.context, outer, counted, pushed.ties())
             known = {c.output: value_of_none(c, padded[c.output]) for c in calls}
         for project in reversed(values):
-            known = {a: plain(e.substitute(known)) for a, e in project.columns}
+            known = {a: e.substitute(known) for a, e in project.columns}
         return node, known[target]
 
     def _is_null_for_none(self, values: list[n.Project], target: Attribute) -> bool:
@@ -292,8 +312,7 @@ class Attaching:
             found = next((e for a, e in project.columns if a == target), None)
             if found is None:
                 return False
-            words = " ".join(part for part in found.parts if isinstance(part, str))
-            return _is_arithmetic(words) and bool(
+            return _is_arithmetic(found) and bool(
                 {a for a in found.attributes if self._is_null_for_none(values[values.index(project) + 1 :], a)}
             )
         return False
@@ -314,7 +333,7 @@ def single_value(context: Context, target: Attribute) -> n.Call:
     """An aggregate that returns the value of the only row and raises if there are more."""
     output = context.numbers.attribute(target.name, target.type)
     ddl = target.type.ddl
-    single = text(
+    single = templated(
         f"CASE WHEN count(1) > 1 THEN CAST(raise_error('a scalar subquery gave more than one row') AS {ddl}) "
         f"ELSE first({{}}) END",
         target,
@@ -323,16 +342,11 @@ def single_value(context: Context, target: Attribute) -> n.Call:
     return n.Call(output, "single", None, single)
 
 
-_ARITHMETIC = re.compile(
-    r"(?:[\s.+\-*/()]|\d+D?|CAST\(|AS (?:DECIMAL|DOUBLE|BIGINT|INT|FLOAT|STRING)\b|,"
-    r"|CASE WHEN NOT\b|IS NULL THEN\b|END\b)*",
-    re.IGNORECASE,
-)
-
-
-def _is_arithmetic(words: str) -> bool:
-    """Whether text has only numbers, + - * /, casts and guards of divisors: a NULL in it makes all of it NULL."""
-    return _ARITHMETIC.fullmatch(words) is not None
+def _is_arithmetic(value: Expression) -> bool:
+    """Whether a value has only columns, numbers, + - * / and casts: a NULL in it makes all of it NULL."""
+    return all(
+        isinstance(part, (Column, Literal, Arithmetic, Negative, Cast)) and part != NULL for part in value.walk()
+    )
 
 
 def substituted(node: Node, mapping: dict[Attribute, Attribute]) -> Node:
@@ -346,9 +360,3 @@ def _has_one_row(node: Node) -> bool:
 
 def _depends(node: n.Project, outer: set[Attribute]) -> bool:
     return any(set(e.attributes) & outer for _, e in node.columns)
-
-
-def _all(conditions: Sequence[Expression]) -> Expression:
-    if len(conditions) == 1:
-        return plain(conditions[0]) if isinstance(conditions[0], Equation) else conditions[0]
-    return text(" AND ".join(["{}"] * len(conditions)), *conditions)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from viewkeeper.algebra.expressions import VOID
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import Name, TypeMismatch
-from viewkeeper.sql.coercion import VOID
 from viewkeeper.sql.dialect import literal_suffix, type_source
 
 _SUFFIXES = {"L": "bigint", "S": "smallint", "Y": "tinyint", "D": "double", "F": "float"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.expressions import NULL, Attribute, Expression, column
 from viewkeeper.algebra.nodes import Distinct, Least, Monus, Node, Project, Rows, Scan, Top, Union
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import Place
@@ -57,7 +57,7 @@ class Translation:
         if isinstance(tree, exp.Table):
             only(self.context, tree, "this", "db", "catalog", *beside)
             node, names = self.table(tree, scope)
-            return Query(self.context.project(node, [(n, _column(a)) for n, a in names]), tuple(n for n, _ in names))
+            return Query(self.context.project(node, [(n, column(a)) for n, a in names]), tuple(n for n, _ in names))
         return self.context.wrong("this is not a query", tree, "write SELECT ...")
 
     # WITH ------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Translation:
         return Query(Rows(attributes, tuple(tuple(row) for row in rows)), tuple(names))
 
     def _column_type(self, values: Sequence[Expression], index: int, at: exp.Expr, expected: Expected) -> Type:
-        said = [value for value in values if value.sql.upper() != "NULL"]
+        said = [value for value in values if value != NULL]
         if not said:
             if index < len(expected) and (kind := expected[index]) is not None:
                 return kind
@@ -303,14 +303,10 @@ def _label(name: str, part: exp.Expr) -> str:
     return f"{name} :- {' '.join(part.sql(dialect=Verbatim).split())}"
 
 
-def _column(attribute: Attribute) -> Expression:
-    return Expression((attribute,), raises=False)
-
-
 def _cast_columns(context: Context, node: Node, pairs: Sequence[tuple[Attribute, Type]]) -> Project:
     columns: list[tuple[Attribute, Expression]] = []
     for attribute, kind in pairs:
-        expression = cast_to(_column(attribute), attribute.type, kind)
+        expression = cast_to(column(attribute), attribute.type, kind)
         if expression.attribute is not None:
             columns.append((attribute, expression))
         else:

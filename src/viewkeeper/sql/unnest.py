@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.expressions import Attribute, Expression, coalesce, column, not_null, same
 from viewkeeper.algebra.nodes import Node
+from viewkeeper.algebra.types import same_family
 from viewkeeper.sql.context import Context, passed_on
-from viewkeeper.sql.equations import Equation, equation, filtered, not_null, plain, same_family
+from viewkeeper.sql.equations import filtered, is_equation
 from viewkeeper.sql.free import copied, free, used
 from viewkeeper.sql.functions import EMPTY_VALUE
 from viewkeeper.sql.joins import inner_join
+from viewkeeper.sql.templates import templated
 
 Need = frozenset[Attribute]
 
@@ -31,14 +33,14 @@ class Pushed:
     carriers: dict[Attribute, Attribute]
     strict: frozenset[Attribute] = frozenset()
 
-    def ties(self) -> list[Equation]:
+    def ties(self) -> list[Expression]:
         """The equations that join outer rows with the rows for them."""
         return [self.tie(d, carrier) for d, carrier in self.carriers.items()]
 
-    def tie(self, outer: Attribute, carrier: Attribute) -> Equation:
+    def tie(self, outer: Attribute, carrier: Attribute) -> Expression:
         """outer = carrier, or outer <=> carrier where both can be NULL."""
         safe = outer not in self.strict and outer.nullable and carrier.nullable
-        return equation(column(outer), column(carrier), null_safe=safe)
+        return same(outer, carrier, null_safe=safe)
 
     @property
     def values(self) -> dict[Attribute, Expression]:
@@ -113,7 +115,7 @@ class Unnesting:
 
     def _cover(self, condition: Expression, wanted: Need, local: set[Attribute]) -> tuple[Attribute, Attribute] | None:
         """The free attribute and the column inside that a condition equates, if it does."""
-        if not isinstance(condition, Equation):
+        if not is_equation(condition):
             return None
         for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
             d, inside = one.attribute, other.attribute
@@ -135,7 +137,7 @@ class Unnesting:
         pushed = self.push(base, below)
         carriers = {**pushed.carriers, **{d: inside for d, (inside, _) in covers.items()}}
         equations = [c for _, c in covers.values()]
-        strict = {d for d, (_, c) in covers.items() if isinstance(c, Equation) and not c.null_safe}
+        strict = {d for d, (_, c) in covers.items() if is_equation(c) and c.operator == "="}
         values = {d: column(a) for d, a in carriers.items()}
         kept = [c.substitute(values) for c in conditions if c not in equations]
         kept += [not_null(carriers[d]) for d in strict if carriers[d].nullable]
@@ -182,7 +184,7 @@ class Unnesting:
                 strict |= pushed.strict
                 part = pushed.node
             inputs.append(part)
-        kept = [equation(column(e.left), column(e.right), null_safe=e.null_safe) for e in node.equalities]
+        kept = [same(e.left, e.right, null_safe=e.null_safe) for e in node.equalities]
         return Pushed(inner_join(self.context, inputs, [*kept, *node.conditions, *ties]), carriers, strict)
 
     def _beside(self, node: n.Outer | n.Exists, need: Need) -> tuple[Pushed, Node, tuple[n.Equality, ...], Any]:
@@ -193,7 +195,7 @@ class Unnesting:
             n.Equality(left.carriers[d], a, null_safe=left.carriers[d].nullable and a.nullable)
             for d, a in right.carriers.items()
         )
-        conditions = tuple(plain(c.substitute(left.values)) for c in node.conditions)
+        conditions = tuple(c.substitute(left.values) for c in node.conditions)
         return left, right.node, (*node.equalities, *more), conditions
 
     def _outer(self, node: n.Outer, need: Need) -> Pushed:
@@ -211,14 +213,14 @@ class Unnesting:
         padded = (*node.padded, *((self.context.numbers.like(a, nullable=True), a) for a in both if a not in known))
         outside = {inner: outer for outer, inner in padded}
         more = tuple(n.Equality(left.carriers[d], right.carriers[d], null_safe=True) for d in left.carriers)
-        conditions = tuple(plain(c.substitute(left.values)) for c in node.conditions)
+        conditions = tuple(c.substitute(left.values) for c in node.conditions)
         joined = n.Outer(left.node, right.node, (*node.equalities, *more), conditions, padded, full=True)
         carriers: dict[Attribute, Attribute] = {}
         columns = dict(passed_on(joined.outputs))
         for d in left.carriers:
             carriers[d] = self.context.numbers.like(d, nullable=True)
             sides = outside[left.carriers[d]], outside[right.carriers[d]]
-            columns[carriers[d]] = text("coalesce({}, {})", *sides)
+            columns[carriers[d]] = coalesce(*sides)
         return Pushed(n.Project(joined, tuple(columns.items())), carriers)
 
     def _exists(self, node: n.Exists, need: Need) -> Pushed:
@@ -300,7 +302,7 @@ def value_of_none(call: n.Call, padded: Attribute) -> Expression:
     empty = EMPTY_VALUE.get(call.function)
     if empty is None:
         return column(padded)
-    return text(f"coalesce({{}}, CAST({empty} AS {call.output.type.ddl}))", padded)
+    return coalesce(padded, templated(f"CAST({empty} AS {call.output.type.ddl})"))
 
 
 _PUSH: dict[type[Node], Callable[[Unnesting, Any, Need], Pushed]] = {

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, text
+from viewkeeper.algebra.expressions import Attribute, Expression, column, integer
+from viewkeeper.algebra.expressions import cast as algebra_cast
 from viewkeeper.algebra.nodes import Node, Order, Window, WindowCall
+from viewkeeper.algebra.over import Key, over
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import Written, inner_call, replaced, take_apart, unique
 from viewkeeper.sql.clauses import only
@@ -19,6 +21,7 @@ from viewkeeper.sql.placing import Placing
 from viewkeeper.sql.sail_calls import check_aggregate
 from viewkeeper.sql.sail_rewrites import mended_aggregate
 from viewkeeper.sql.syntax import cast
+from viewkeeper.sql.templates import templated
 from viewkeeper.sql.window_frames import UNBOUNDED, WHOLE, direction, frame_of
 from viewkeeper.sql.window_rules import canonical
 
@@ -35,7 +38,9 @@ class _Function:
     """A window function with its parts as expressions."""
 
     node: exp.Window
-    pieces: tuple[str | Expression, ...]
+    template: str
+    parts: tuple[Expression, ...]
+    """The expressions in the template."""
     partition: tuple[Expression, ...]
     order: tuple[tuple[Expression, bool, bool], ...]
     frame: str
@@ -97,8 +102,7 @@ class Windows:
         wanted = [
             part
             for f in functions
-            for part in (*f.pieces, *f.partition, *(key for key, _, _ in f.order))
-            if isinstance(part, Expression)
+            for part in (*(p for p in f.parts if p.attributes), *f.partition, *(key for key, _, _ in f.order))
         ]
         node, made = self.context.extend(node, [("value", part) for part in wanted])
         return node, dict(zip(wanted, made, strict=True))
@@ -110,12 +114,9 @@ class Windows:
         partition: tuple[Attribute, ...],
         order: tuple[Order, ...],
     ) -> list[WindowCall]:
-        texts = [
-            Expression(tuple(columns[p] if isinstance(p, Expression) else p for p in f.pieces), raises=True)
-            for f in members
-        ]
+        texts = [templated(f.template, *(columns.get(part, part) for part in f.parts), raises=True) for f in members]
         asked = [
-            Expression((*call.parts, *_over(partition, order, f.frame, needs_order=f.tie_break)), raises=True)
+            over(call, list(map(column, partition)), _keys(order, needed=f.tie_break), f.frame)
             for call, f in zip(texts, members, strict=True)
         ]
         kinds = self.context.types(asked, [f.node for f in members])
@@ -143,13 +144,15 @@ class Windows:
             order.append((expression, *direction(ordered)))
         frame, tie_break = self._determined(window, written.name, bool(order))
         pieces, result = self._wider(written, pieces)
-        return node, _Function(window, tuple(pieces), tuple(partition), tuple(order), frame, tie_break, result)
+        template = "".join(piece if isinstance(piece, str) else "{}" for piece in pieces)
+        parts = tuple(piece for piece in pieces if isinstance(piece, Expression))
+        return node, _Function(window, template, parts, tuple(partition), tuple(order), frame, tie_break, result)
 
     def _wider(self, written: Written, pieces: list[str | Expression]) -> tuple[list[str | Expression], Type | None]:
         """Sums of integers and averages of decimals over a wider type, and the type of the value. Sail would not notice
         that a sum overflows, and would truncate an average."""
         value = next((piece for piece in pieces if isinstance(piece, Expression)), None)
-        if self.context.typer.coerces or written.name not in _SUMS or value is None:
+        if self.context.typer.coerces or written.name not in _SUMS or value is None or not value.attributes:
             return pieces, None
         kind = self.context.type_of(value)
         if written.name == "sum" and kind.is_integer:
@@ -159,7 +162,7 @@ class Windows:
             result = Type("decimal", kind.precision + 4, kind.scale + 4)
         else:
             return pieces, None
-        made = text(f"CAST({{}} AS {wide.ddl})", value)
+        made = algebra_cast(value, wide)
         return [made if piece is value else piece for piece in pieces], result
 
     def _determined(self, window: exp.Window, name: str, ordered: bool) -> tuple[str, bool]:
@@ -191,10 +194,7 @@ class Windows:
             if index == 0 and written.condition is not None:
                 argument = exp.Case(ifs=[exp.If(this=written.condition.copy(), true=argument.copy())])
             node, expression = self.placing.value(node, argument)
-            if expression.attributes:
-                pieces.append(expression)
-            else:
-                pieces.append(expression.sql)
+            pieces.append(expression)
         if written.condition is not None and written.name in _WITH_NULLS:
             self.context.refuse("FILTER is for aggregates", written.node, "use CASE WHEN")
         pieces.append(")")
@@ -231,18 +231,7 @@ def _name(function: _Function) -> str:
     return call.name.lower() if call is not None else "window"
 
 
-def _over(
-    partition: tuple[Attribute, ...], order: tuple[Order, ...], frame: str, *, needs_order: bool
-) -> list[str | Attribute]:
-    """OVER (...) as text with attributes in it."""
-    parts: list[str | Attribute] = [" OVER ("]
-    for index, attribute in enumerate(partition):
-        parts += [", " if index else "PARTITION BY ", attribute]
-    for index, key in enumerate(order):
-        nulls = "FIRST" if key.nulls_first else "LAST"
-        direction_text = f" {'DESC' if key.descending else 'ASC'} NULLS {nulls}"
-        parts += [", " if index else " ORDER BY ", key.attribute, direction_text]
-    if not order and needs_order:
-        parts.append(" ORDER BY 1")
-    parts.append(f" {frame})")
-    return parts
+def _keys(order: tuple[Order, ...], *, needed: bool) -> list[Key]:
+    """The sort keys of a window; a constant where the function needs some order."""
+    keys: list[Key] = [(column(key.attribute), key.descending, key.nulls_first) for key in order]
+    return keys or ([(integer(1), False, True)] if needed else [])

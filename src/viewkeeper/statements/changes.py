@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from viewkeeper.algebra.cast import cast_table, conform
+from viewkeeper.algebra.expressions import Name, Negative, null_of
 from viewkeeper.algebra.rows import canonical, signed
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type, quote
@@ -21,6 +22,7 @@ from viewkeeper.errors import SqlError, TypeMismatch, ViewkeeperError, place_of
 from viewkeeper.query.frames import TARGET, at_place, columns_of, select_frame
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.row_trees import row_tree
 from viewkeeper.sql.syntax import column, named, table
 from viewkeeper.store.scans import net_frame
 from viewkeeper.store.scratch import materialize
@@ -54,7 +56,7 @@ def insert(tx: OpenTransaction, statement: sql.Insert) -> int:
         frame = frame.select(
             *listed(
                 *[
-                    f"_vk_c{names.index(c.name)}" if c.name in names else f"CAST(NULL AS {c.type.ddl}) AS _vk_n{i}"
+                    f"_vk_c{names.index(c.name)}" if c.name in names else (null_of(c.type), f"_vk_n{i}")
                     for i, c in enumerate(relation.schema)
                 ]
             )
@@ -84,7 +86,7 @@ def insert_frame(tx: OpenTransaction, relation: Relation, frame: Frame, query: Q
 def _target(tx: OpenTransaction, relation: Relation, statement: sql.Update | sql.Delete) -> Frame:
     """The target's net rows with their weights, from the files that may have rows for its WHERE."""
     where = statement.where
-    ranges = ranges_of(where, relation.schema, statement.alias) if where is not None else None
+    ranges = ranges_of(row_tree(where, relation.schema, statement.alias)) if where is not None else None
     scan = tx.scan(relation, ranges=ranges, with_deletions=ranges is not None)
     return net_frame(tx.store.engine, tx.store.storage, scan)
 
@@ -154,11 +156,9 @@ def _replace(tx: OpenTransaction, relation: Relation, frame: Frame, names: list[
                 kinds[name] = own.type.ddl
         wide = Schema(tuple(Column(name, parse_type(kinds[name])) for name in kinds))
         stable, count = materialize(tx.store, frame, wide, "")
-        minus = stable.select(
-            *listed(*[f"{o} AS {quote(n)}" for o, n in zip(old, schema.names, strict=True)], f"-_vk_w AS {WEIGHT}")
-        )
+        minus = stable.select(*listed(*zip(old, schema.names, strict=True), (Negative(Name("_vk_w")), WEIGHT)))
         weighted = store_frame(engine, stable.select(*listed(*names, "_vk_w")), _with_weight(relation), tx.zone)
-        plus = weighted.select(*listed(*[quote(n) for n in schema.names], f"_vk_w AS {WEIGHT}"))
+        plus = weighted.select(*listed(*[quote(n) for n in schema.names], ("_vk_w", WEIGHT)))
         change_by_frame(tx, relation, consolidated(engine.union([minus, plus]), schema), 1 << 40)
         return count
     except ViewkeeperError as problem:

@@ -14,6 +14,7 @@ from viewkeeper.catalog.state import State
 from viewkeeper.query.select import TablesAt, translated
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.query_text import QueryText
+from viewkeeper.sql.row_trees import row_tree
 from viewkeeper.sql.table_references import find_references
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.open_transaction import OpenTransaction
@@ -129,7 +130,7 @@ def _ruled_out(view: Derived, change: Change, table: Relation, touched: list[str
     """Why no row that a statement changes can be in a view, because its WHERE contradicts the view's filter."""
     if not isinstance(change, (sql.Delete, sql.Update)) or change.where is None:
         return None
-    ranges = ranges_of(change.where, table.schema, change.alias)
+    ranges = ranges_of(row_tree(change.where, table.schema, change.alias))
     assigned = {name.lower() for name in touched or ()}
     columns: list[str] = []
     for filters in filters_of(view.definition.as_written, table.id):

@@ -13,19 +13,20 @@ import pyarrow as pa
 from sqlglot import exp
 
 from viewkeeper.algebra.cast import cast_table, conform
+from viewkeeper.algebra.expressions import Case, Expression, Negative, comparison, integer, same
+from viewkeeper.algebra.expressions import Name as ColumnName
 from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
-from viewkeeper.algebra.types import parse_type, quote
+from viewkeeper.algebra.types import parse_type, same_family
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.engine.bags import consolidated, grouped
 from viewkeeper.engine.canonical_frames import canonical_frame
-from viewkeeper.engine.connect_columns import listed, parsed
+from viewkeeper.engine.connect_columns import Item, listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.errors import ConstraintViolation, Name, NotFound, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.query.frames import TARGET, at_place, columns_of, select_frame
 from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.conditions import anded
-from viewkeeper.sql.equations import same_family
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.syntax import case, cast, column, named, table
 from viewkeeper.store.bounds import Keys
@@ -153,25 +154,26 @@ def _query(relation: Relation, statement: sql.Merge, kind: str, source: Schema) 
 
 def _branch(tx: OpenTransaction, relation: Relation, branch: _Branch, given: dict[str, Frame]) -> Frame:
     """The rows of one kind: columns _vk_o* (old), _vk_n* (new), _vk_w (weight), _vk_a (action)."""
-    frame = select_frame(tx, branch.query, given).filter(parsed("_vk_c >= 0"))
+    frame = select_frame(tx, branch.query, given).filter(parsed(comparison(">=", ColumnName("_vk_c"), integer(0))))
     wide = []
     for name, _ in columns_of(tx, frame, branch.query):
         position = name.rsplit("_", 1)[-1] if name.startswith("_vk_v") else name.removeprefix("_vk_o")
         kind = relation.schema.columns[int(position)].type if position.isdigit() else parse_type("bigint")
         wide.append(Column(name, kind))
     frame = cast_frame(tx.store.engine, frame, Schema(tuple(wide)), relation.name, tx.zone)
-    news = []
+    news: list[Item] = []
+    clause_of = [same(ColumnName("_vk_c"), integer(number)) for number in range(len(branch.clauses))]
     for i, own in enumerate(relation.schema):
-        cases = " ".join(
-            f"WHEN _vk_c = {number} THEN _vk_v{number}_{i}"
+        cases: list[tuple[Expression, Expression]] = [
+            (clause_of[number], ColumnName(f"_vk_v{number}_{i}"))
             for number, assigned in enumerate(branch.assigned)
             if own.name in assigned
-        )
-        news.append(f"CASE {cases} ELSE _vk_o{i} END AS _vk_n{i}" if cases else f"_vk_o{i} AS _vk_n{i}")
-    actions = " ".join(f"WHEN _vk_c = {number} THEN {_action(clause)}" for number, clause in enumerate(branch.clauses))
-    return frame.select(
-        *listed(*[f"_vk_o{i}" for i in range(len(relation.schema))], *news, "_vk_w", f"CASE {actions} END AS _vk_a")
-    )
+        ]
+        old: Expression = ColumnName(f"_vk_o{i}")
+        news.append((Case(tuple(cases), old) if cases else old, f"_vk_n{i}"))
+    actions = tuple((clause_of[i], integer(_action(clause))) for i, clause in enumerate(branch.clauses))
+    olds = [f"_vk_o{i}" for i in range(len(relation.schema))]
+    return frame.select(*listed(*olds, *news, "_vk_w", (Case(actions), "_vk_a")))
 
 
 def _action(clause: sql.MergeClause) -> int:
@@ -231,22 +233,23 @@ def _apply_large(tx: OpenTransaction, relation: Relation, events: Frame, repeats
     engine, schema = tx.store.engine, relation.schema
     columns = [Column(name, parse_type(kind)) for name, kind in engine.columns(events)]
     stable, count = materialize(tx.store, events, Schema(tuple(columns)), "")
-    names = [quote(name) for name in schema.names]
     olds = [f"_vk_o{i}" for i in range(len(schema))]
-    deleted = stable.filter(parsed(f"_vk_a <> {INSERT}")).select(*olds, "_vk_w")
+    deleted = stable.filter(parsed(comparison("<>", ColumnName("_vk_a"), integer(INSERT)))).select(*olds, "_vk_w")
     before = Schema(tuple(Column(old, column.type) for old, column in zip(olds, schema, strict=True)))
     if repeats:
         deleted = grouped(deleted, before, (), {"_vk_w": "max"}).toDF(*olds, "_vk_w")  # DISTINCT does not take maps
     else:
-        twice = grouped(deleted, before, (), {"_vk_w": "count"}).filter(parsed("_vk_total > 1"))
+        twice = grouped(deleted, before, (), {"_vk_w": "count"}).filter(
+            parsed(comparison(">", ColumnName("_vk_total"), integer(1)))
+        )
         found = engine.collect(twice.select(*olds).limit(1))
         if found.num_rows:
             raise _several(relation, row_tuples(found)[0])
-    minus = deleted.select(*listed(*[f"{o} AS {n}" for o, n in zip(olds, names, strict=True)], f"-_vk_w AS {WEIGHT}"))
-    inserted = stable.filter(parsed(f"_vk_a <> {DELETE}"))
+    minus = deleted.select(*listed(*zip(olds, schema.names, strict=True), (Negative(ColumnName("_vk_w")), WEIGHT)))
+    inserted = stable.filter(parsed(comparison("<>", ColumnName("_vk_a"), integer(DELETE))))
     plus = canonical_frame(
         engine,
-        inserted.select(*listed(*[f"_vk_n{i} AS {n}" for i, n in enumerate(names)], f"_vk_w AS {WEIGHT}")),
+        inserted.select(*listed(*[(f"_vk_n{i}", n) for i, n in enumerate(schema.names)], ("_vk_w", WEIGHT))),
         schema,
         WEIGHT,
     )

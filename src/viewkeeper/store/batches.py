@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from viewkeeper.algebra.expressions import BIGINT, null_of
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.connect_columns import listed
@@ -181,4 +182,4 @@ def stored_frame(
 
 def with_no_epoch(frame: Frame) -> Frame:
     """Signed rows as a batch file holds them: the epoch comes from the ledger."""
-    return frame.select(*listed("*", f"CAST(NULL AS BIGINT) AS {EPOCH}"))
+    return frame.select(*listed("*", (null_of(BIGINT), EPOCH)))

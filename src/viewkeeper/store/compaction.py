@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from viewkeeper.algebra.expressions import BIGINT, Literal, Name, call
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
@@ -24,7 +25,7 @@ from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.display_names import display_name
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.catalog.state import State
-from viewkeeper.engine.bags import grouped
+from viewkeeper.engine.bags import IS_THERE, grouped
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.log.failpoints import point
@@ -134,13 +135,13 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
             few.extend(group)
             continue
         frame = stored_frame(engine, storage, group, schema)
-        frames.append(frame.select(*listed(*names, WEIGHT, f"CAST({epoch} AS BIGINT) AS {EPOCH}")))
+        frames.append(frame.select(*listed(*names, WEIGHT, (Literal(epoch, BIGINT), EPOCH))))
     if few:
         frames.append(engine.arrow(read_files(storage, few, schema), schema, STORED))
     union = engine.union(frames)
-    lifted = union.select(*listed(*names, WEIGHT, f"greatest({EPOCH}, CAST({horizon} AS BIGINT)) AS {EPOCH}"))
+    lifted = union.select(*listed(*names, WEIGHT, (call("greatest", Name(EPOCH), Literal(horizon, BIGINT)), EPOCH)))
     total = grouped(lifted, schema, (EPOCH,), {WEIGHT: "sum"})
-    return total.filter(parsed("_vk_total <> 0")).select(*listed(*names, f"_vk_total AS {WEIGHT}", EPOCH))
+    return total.filter(parsed(IS_THERE)).select(*listed(*names, ("_vk_total", WEIGHT), EPOCH))
 
 
 def _swap(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from viewkeeper.algebra.expressions import Expression, Name, comparison, conjunction, disjunction, integer, is_null
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
@@ -17,6 +18,7 @@ from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.operator_parts import copies
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
@@ -106,14 +108,23 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     if scan.files:
         late = scan.keys is not None and len(scan.keys) > engine.tuning.literal_keys
         frame = stored_frame(engine, storage, scan.files, schema, late=late)
+        epoch = Name(EPOCH)
         if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
-            frame = frame.filter(parsed(f"{EPOCH} IS NULL OR {EPOCH} <= {scan.source.epoch}"))
+            frame = frame.filter(
+                parsed(disjunction((is_null(epoch), comparison("<=", epoch, integer(scan.source.epoch)))))
+            )
         frames.append(frame.drop(EPOCH))
     if scan.has_rows or not frames:
         rows = scan.rows if scan.rows is not None else schema.signed_arrow.empty_table()
         frames.append(engine.arrow(rows, schema, f"{WEIGHT} bigint"))
     frame = engine.union(frames)
     return frame if scan.keys is None else engine.bind(frame, scan.keys.table, scan.keys.schema)
+
+
+def within_epochs(since: int, until: int) -> Expression:
+    """Whether a stored row was added after one epoch, and not after another."""
+    epoch = Name(EPOCH)
+    return conjunction((comparison(">", epoch, integer(since)), comparison("<=", epoch, integer(until))))
 
 
 def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
@@ -133,5 +144,5 @@ def plain_frame(engine: Engine, storage: Storage, scan: Scan, *, guarded: bool) 
     if scan.has_deletions:
         frame = consolidated(frame, scan.source.schema, guarded=guarded or repeats)
     if repeats:
-        frame = frame.select(*listed(*names, f"explode(array_repeat(1, CAST({WEIGHT} AS INT))) AS _vk_copy"))
+        frame = frame.select(*listed(*names, (copies(Name(WEIGHT)), "_vk_copy")))
     return frame.select(*listed(*names))

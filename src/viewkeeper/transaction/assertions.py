@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
-from viewkeeper.algebra.expressions import column
+from viewkeeper.algebra.expressions import Name, column, comparison, integer
 from viewkeeper.algebra.rows import part_with_sign, row_order, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.analysis.polarity import Kinds
@@ -104,7 +104,9 @@ def violations(tx: OpenTransaction, assertions: Sequence[Assertion]) -> Iterator
     ]
     engine = tx.store.engine
     frames = {
-        query.name: lowered.frame.filter(parsed(f"{WEIGHT} > 0")) if lowered.weighted else lowered.frame
+        query.name: lowered.frame.filter(parsed(comparison(">", Name(WEIGHT), integer(0))))
+        if lowered.weighted
+        else lowered.frame
         for query, lowered in WatchedChanges(tx, queries, tx.changed).lowered()
     }
     for name in with_rows(engine, frames) if len(frames) > 1 else frames:

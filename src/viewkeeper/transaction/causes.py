@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Name, comparison, integer
 from viewkeeper.algebra.rows import consolidate, expand, negated, part_with_sign, take
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.relations import Derived, Relation
@@ -135,7 +136,7 @@ class _Last(StateReader):
 
     def _inserted_on_engine(self, scan: n.Scan) -> Lowered:
         change = super().scan(_plain(scan), None)
-        frame = change.frame.filter(parsed(f"{WEIGHT} > 0")).drop(WEIGHT)
+        frame = change.frame.filter(parsed(comparison(">", Name(WEIGHT), integer(0)))).drop(WEIGHT)
         return Lowered(frame, scan.outputs, False, (), True, change.empty)
 
     def size(self, scan: n.Scan) -> int:

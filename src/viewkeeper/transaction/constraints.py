@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.cast import YEARS
+from viewkeeper.algebra.expressions import Name, call, comparison, conjunction, integer, is_null, not_null, same
 from viewkeeper.algebra.rows import row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
@@ -102,12 +103,12 @@ def check_files(tx: OpenTransaction, relation: Relation, files: Sequence[DataFil
     staged = Source(schema, (), tx.state.epoch, tuple(files))
     for column in schema:
         if not column.nullable and any(column.name not in file.bounds for file in files):
-            frame = signed_frame(engine, storage, pick(staged)).filter(parsed(f"{quote(column.name)} IS NULL"))
+            frame = signed_frame(engine, storage, pick(staged)).filter(parsed(is_null(Name(column.name))))
             if engine.collect(frame.limit(1)).num_rows:
                 raise _null(relation, column.name)
         if column.type.length is not None:
             frame = signed_frame(engine, storage, pick(staged)).filter(
-                parsed(f"length({quote(column.name)}) > {column.type.length}")
+                parsed(comparison(">", call("length", Name(column.name)), integer(column.type.length)))
             )
             found = engine.collect(frame.select(quote(column.name)).limit(1))
             if found.num_rows:
@@ -132,13 +133,17 @@ def _check_key_of_files(tx: OpenTransaction, relation: Relation, key: Key, files
     names = [quote(name) for name in key.columns]
     before = signed_frame(engine, storage, tx.scan(relation, ranges=_key_range(key, files)))
     change = signed_frame(engine, storage, pick(Source(relation.schema, (), tx.state.epoch, tuple(files))))
-    frame = engine.union([before.select(*listed("*", "0 AS _vk_new")), change.select(*listed("*", "1 AS _vk_new"))])
+    frame = engine.union(
+        [before.select(*listed("*", (integer(0), "_vk_new"))), change.select(*listed("*", (integer(1), "_vk_new")))]
+    )
     if not key.primary:
-        frame = frame.filter(parsed(" AND ".join(f"{name} IS NOT NULL" for name in names)))
+        frame = frame.filter(parsed(conjunction(not_null(Name(name)) for name in key.columns)))
     total = frame.groupBy(*names).agg({WEIGHT: "sum", "_vk_new": "max"})
-    total = total.select(*listed(*names, f"`sum({WEIGHT})` AS _vk_total", "`max(_vk_new)` AS _vk_touched"))
+    total = total.select(*listed(*names, (f"`sum({WEIGHT})`", "_vk_total"), ("`max(_vk_new)`", "_vk_touched")))
     # Files were picked for the touched keys only, so the sums of other keys are incomplete.
-    broken = engine.collect(total.filter(parsed("_vk_total > 1 AND _vk_touched = 1")).limit(1))
+    one = integer(1)
+    twice = conjunction((comparison(">", Name("_vk_total"), one), same(Name("_vk_touched"), one)))
+    broken = engine.collect(total.filter(parsed(twice)).limit(1))
     if broken.num_rows:
         raise _duplicate(relation, key, row_tuples(broken.select(list(key.columns)))[0])
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Equality, Numbers, conjunction, text
+from viewkeeper.algebra.expressions import Attribute, Equality, Numbers, conjunction, not_null
 from viewkeeper.algebra.schema import ForeignKey, Schema
 from viewkeeper.catalog.name_errors import no_such_table
 from viewkeeper.catalog.relations import Relation, Table
@@ -103,8 +103,8 @@ def _assertion(child: Relation, key: ForeignKey, parent: Relation) -> Assertion:
     numbers = Numbers()
     ours = [numbers.attribute(name, child.schema.column(name).type) for name in key.columns]
     theirs = [numbers.attribute(name, parent.schema.column(name).type) for name in key.referenced]
-    not_null = tuple(text("{} IS NOT NULL", attribute) for attribute in ours)
-    left = n.Filter(_scan(child, ours, key.columns), conjunction(not_null))
+    present = tuple(not_null(attribute) for attribute in ours)
+    left = n.Filter(_scan(child, ours, key.columns), conjunction(present))
     pairs = tuple(Equality(one, other) for one, other in zip(ours, theirs, strict=True))
     lost = n.Exists(left, _scan(parent, theirs, key.referenced), pairs, negated=True)
 

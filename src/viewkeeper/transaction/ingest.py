@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.algebra.cast import can_store, cast_table, match_names
+from viewkeeper.algebra.expressions import BIGINT, Expression, Literal, Name, cast, null_of
 from viewkeeper.algebra.rows import canonical
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import INTEGERS, Type, parse_type, quote
 from viewkeeper.algebra.values import rows_to_arrow
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.engine.canonical_frames import canonical_frame
-from viewkeeper.engine.connect_columns import listed
+from viewkeeper.engine.connect_columns import Item, listed
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import TypeMismatch
 
@@ -70,22 +71,23 @@ def cast_frame(engine: Engine, frame: Frame, schema: Schema, relation: str, zone
     Casts on which all engines agree are left to the engine; for the rest, the workers run the driver's code.
     """
     alike = True
-    expressions = []
+    items: list[Item] = []
     for (name, given), column in zip(engine.columns(frame), schema, strict=True):
-        source, known = quote(name), _known_type(given)
+        source, known = Name(name), _known_type(given)
+        value: Expression = source
         if given == "void":
-            source = f"CAST({source} AS {column.type.ddl})"
+            value = cast(source, column.type)
         elif known is None or not can_store(known.arrow, column.type):
             raise TypeMismatch(
                 f"a {given.upper()} does not fit column '{column.name}' of {relation}, which is {column.type}",
                 hint=f"write CAST(... AS {column.type}) if that is what you mean",
             )
         elif _widens(known, column.type):
-            source = f"CAST({source} AS {column.type.ddl})"
+            value = cast(source, column.type)
         elif known.ddl != column.type.ddl:
             alike = False
-        expressions.append(f"{source} AS {quote(column.name)}")
-    selected = frame.select(*listed(*expressions))
+        items.append((value, column.name))
+    selected = frame.select(*listed(*items))
     return selected if alike else engine.in_python(selected, _cast_batches(schema, relation, zone), schema.ddl)
 
 
@@ -115,8 +117,8 @@ def frame_by_name(engine: Engine, frame: Frame, relation: Relation) -> Frame:
     """A frame's columns in the relation's order, by name."""
     given = [name for name, _ in engine.columns(frame)]
     order = match_names(given, relation.schema, relation.name)
-    picked = [
-        f"CAST(NULL AS {column.type.ddl}) AS {quote(column.name)}" if index is None else quote(given[index])
+    picked: list[Item] = [
+        (null_of(column.type), column.name) if index is None else quote(given[index])
         for index, column in zip(order, relation.schema, strict=True)
     ]
     return frame.select(*listed(*picked))
@@ -131,4 +133,4 @@ def _known_type(given: str) -> Type | None:
 
 def signed_expression(frame: Frame, weight: int) -> Frame:
     """Plain rows as signed rows, all with the same weight."""
-    return frame.select(*listed("*", f"CAST({weight} AS BIGINT) AS {WEIGHT}"))
+    return frame.select(*listed("*", (Literal(weight, BIGINT), WEIGHT)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from viewkeeper.algebra.cast import conform
+from viewkeeper.algebra.expressions import Name, disjunction, is_null
 from viewkeeper.algebra.nodes import Node
 from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
@@ -39,7 +40,7 @@ from viewkeeper.maintain.situation import Pending
 from viewkeeper.store.batches import stored_frame, with_no_epoch
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.file_reading import read_files
-from viewkeeper.store.scans import Scan, Source, pick, signed_frame
+from viewkeeper.store.scans import Scan, Source, pick, signed_frame, within_epochs
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Change, Commit
 
@@ -452,8 +453,8 @@ def change_of_files(
         frame = stored_frame(store.engine, store.storage, files, schema)
         if epochs is not None:
             whole = any(not file.merged for file in files)
-            among = f"{EPOCH} > {epochs[0]} AND {EPOCH} <= {epochs[1]}"
-            frame = frame.filter(parsed(among + (f" OR {EPOCH} IS NULL" if whole else "")))
+            among = within_epochs(*epochs)
+            frame = frame.filter(parsed(disjunction((among, is_null(Name(EPOCH)))) if whole else among))
         return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
 
     return Change(schema, fetch, held)

@@ -13,7 +13,7 @@ from textwrap import indent
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.expressions import Attribute, Cast, Expression
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.errors import NotMaintainable
 from viewkeeper.triggers.postgres_narrowing import parts_of, scans
@@ -337,7 +337,7 @@ def _raises(part: Any) -> bool:
 
 
 def _cast(value: Expression, attribute: Attribute) -> Expression:
-    return Expression(("CAST((", *value.parts, f") AS {attribute.type.ddl})"), value.raises)
+    return Cast(value, attribute.type, fallible=False)
 
 
 _STATES = (("0", "_vk_o"), ("1", "_vk_n"))
