@@ -7,6 +7,7 @@ import pytest
 from tests.sql.translate_oracle import Oracle, Tables
 from tests.sql.translate_queries import tables
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import integer, plain
 from viewkeeper.algebra.serial import from_json, to_json
 from viewkeeper.engine.engine import open_engine
 from viewkeeper.sql.check import check
@@ -124,6 +125,7 @@ def test_algebra_survives_the_ledger(sail: Oracle) -> None:
 
 def test_equal_questions_are_asked_once(sail: Oracle) -> None:
     attribute = sail.translated("SELECT a FROM t").node.outputs[0]
-    first = sail.typer.columns([attribute], [f"{attribute.label} + 1 AS x"])
-    assert first == [("x", "int")]
-    assert sail.typer.columns([attribute], [f"{attribute.label} + 1 AS x"]) is first
+    question = [plain("+", attribute, integer(1))]
+    first = sail.typer.columns(question)
+    assert [kind for _, kind in first] == ["int"]
+    assert sail.typer.columns(question) is first

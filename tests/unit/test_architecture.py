@@ -76,3 +76,37 @@ def test_help_is_there_at_once() -> None:
     script += "used = resource.getrusage(resource.RUSAGE_CHILDREN)\nprint(used.ru_utime + used.ru_stime)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 0.5
+
+
+def importing(*modules: str) -> set[str]:
+    """The modules that import others of these names."""
+    pattern = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(map(re.escape, modules))})\b", re.MULTILINE)
+    paths = [path for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())]
+    return {path.relative_to(SOURCE).with_suffix("").as_posix() for path in paths}
+
+
+def test_expressions_are_trees_everywhere() -> None:
+    """Outside sql, expressions are printed for an engine or a reader only, so that no text of one is parsed again."""
+    printing = {name for name in importing("viewkeeper.algebra.spark_text") if not name.startswith("sql/")}
+    assert printing == {
+        "algebra/expressions",
+        "engine/connect_columns",
+        "engine/lowering",
+        "engine/typer",
+        "recursion/printed_rules",
+    }
+    queries = {name for name in importing("sqlglot") if not name.startswith("sql/")}
+    assert queries == {  # syntax of statements and queries as users write them
+        "advice/advice",
+        "advice/named_relations",
+        "feed/bound_rows",
+        "query/frames",
+        "server/row_conditions",
+        "server/shape_conditions",
+        "server/statement_rights",
+        "statements/changes",
+        "statements/define_assertions",
+        "statements/define_rules",
+        "statements/merge",
+        "triggers/query_blocks",
+    }

@@ -7,7 +7,7 @@ with children in between. Each form for a reader is a visitor: `spark_text.py` (
 
     leaves         Column Name Variable Literal
     conditions     Comparison And Or Not IsNull In Between
-    values         Arithmetic Negative Cast Case Call Lambda Opaque
+    values         Arithmetic Negative Cast Case Call Lambda Over Opaque
 """
 
 from __future__ import annotations
@@ -108,13 +108,6 @@ class Expression:
 
     def __hash__(self) -> int:
         return self._hash
-
-    @cached_property
-    def sql(self) -> str:
-        """The text for Apache Spark."""
-        from viewkeeper.algebra.spark_text import printed
-
-        return printed(self)
 
     def __str__(self) -> str:
         from viewkeeper.algebra.spark_text import printed
@@ -428,22 +421,25 @@ class Case(Expression):
 
 @_tree
 class Call(Expression):
-    """A function by its name, in lower case. An aggregate may be `distinct`."""
+    """A function by its name, in lower case. An aggregate may be `distinct`; `where` is the condition of its FILTER."""
 
     name: str
     arguments: tuple[Expression, ...] = ()
     type: Type | None = None
     distinct: bool = False
+    where: Expression | None = None
     fallible: bool = True
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """The arguments."""
-        return self.arguments
+        """The arguments, and the condition."""
+        return self.arguments if self.where is None else (*self.arguments, self.where)
 
     def with_children(self, children: tuple[Expression, ...]) -> Call:
         """The same function of other arguments."""
-        return dataclasses.replace(self, arguments=children)
+        if self.where is None:
+            return dataclasses.replace(self, arguments=children)
+        return dataclasses.replace(self, arguments=children[:-1], where=children[-1])
 
 
 @_tree
@@ -463,6 +459,36 @@ class Lambda(Expression):
     def with_children(self, children: tuple[Expression, ...]) -> Lambda:
         """The same variables with another body."""
         return Lambda(self.variables, children[0])
+
+
+@_tree
+class Over(Expression):
+    """A window function: call OVER (PARTITION BY ... ORDER BY ... frame).
+
+    A sort key is a value, whether it is descending, and whether NULLs come first.
+    """
+
+    call: Expression
+    partition: tuple[Expression, ...] = ()
+    order: tuple[tuple[Expression, bool, bool], ...] = ()
+    frame: str = ""
+    fallible = False
+
+    @property
+    def type(self) -> Type | None:
+        """That of the function."""
+        return self.call.type
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The function, the partition, the sort keys."""
+        return (self.call, *self.partition, *(value for value, _, _ in self.order))
+
+    def with_children(self, children: tuple[Expression, ...]) -> Over:
+        """The same window of other values."""
+        count = 1 + len(self.partition)
+        order = tuple((v, down, first) for v, (_, down, first) in zip(children[count:], self.order, strict=True))
+        return Over(children[0], children[1:count], order, self.frame)
 
 
 @_tree
@@ -502,6 +528,7 @@ KINDS: tuple[type[Expression], ...] = (
     Case,
     Call,
     Lambda,
+    Over,
     Opaque,
 )
 """All kinds of nodes."""

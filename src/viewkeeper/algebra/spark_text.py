@@ -100,11 +100,23 @@ class _Printer:
         if node.name in INFIX and len(node.arguments) == 2:
             left, right = (self.of(part, _OPERAND) for part in node.arguments)
             return f"{left} {INFIX[node.name]} {right}", _TEST
-        return f"{node.name}({'DISTINCT ' if node.distinct else ''}{self._listed(node.arguments)})", _ATOM
+        text = f"{node.name}({'DISTINCT ' if node.distinct else ''}{self._listed(node.arguments)})"
+        return (text if node.where is None else f"{text} FILTER (WHERE {self.of(node.where)})"), _ATOM
 
     def function(self, node: e.Lambda) -> tuple[str, int]:
         names = ", ".join(node.variables)
         return f"{f'({names})' if len(node.variables) != 1 else names} -> {self.of(node.body)}", _ANY
+
+    def over(self, node: e.Over) -> tuple[str, int]:
+        words = [f"PARTITION BY {self._listed(node.partition)}"] if node.partition else []
+        if node.order:
+            keys = [
+                f"{self.of(value)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
+                for value, down, first in node.order
+            ]
+            words.append(f"ORDER BY {', '.join(keys)}")
+        words += [node.frame] if node.frame else []
+        return f"{self.of(node.call)} OVER ({' '.join(words)})", _ATOM
 
     def opaque(self, node: e.Opaque) -> tuple[str, int]:
         texts = [node.pieces[0]]
@@ -152,6 +164,7 @@ _FORMS: dict[type[e.Expression], Callable[[_Printer, Any], tuple[str, int]]] = {
     e.Case: _Printer.case,
     e.Call: _Printer.call,
     e.Lambda: _Printer.function,
+    e.Over: _Printer.over,
     e.Opaque: _Printer.opaque,
 }
 """How each kind of node is written."""

@@ -173,6 +173,8 @@ def literal_value(node: Expression, kind: Type) -> Any:
         return _date(str(node.value)) if kind.name == "date" else None
     if node.type.is_float:
         return float(node.value) if kind.name == "double" and node.type.name == "double" else None
+    if not (node.type.is_integer or node.type.name == "decimal"):
+        return None
     number = decimal.Decimal(str(node.value))
     if kind.is_integer:
         return int(number) if number == int(number) else None

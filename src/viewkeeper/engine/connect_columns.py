@@ -24,6 +24,7 @@ from pyspark.sql.utils import is_remote
 
 from viewkeeper.algebra import expressions as e
 from viewkeeper.algebra.expressions import Expression
+from viewkeeper.algebra.spark_text import printed
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.engine.arrow_transfer import spark_type
 
@@ -44,7 +45,7 @@ def listed(*items: Item) -> list[Any]:
 
 def parsed(expression: Expression) -> Any:
     """An expression whose name does not matter."""
-    return _sent(expression) if is_remote() else F.expr(expression.sql)
+    return _sent(expression) if is_remote() else F.expr(printed(expression))
 
 
 def _item(item: Item) -> Any:
@@ -97,7 +98,7 @@ def _column(node: Expression) -> Any:
 
 
 def _text(node: Expression) -> Any:
-    return F.expr(node.sql)
+    return F.expr(printed(node))
 
 
 def _literal(node: e.Literal) -> Any:
@@ -148,7 +149,7 @@ def _case(node: e.Case) -> Any:
 
 
 def _call(node: e.Call) -> Any:
-    if any(isinstance(argument, e.Lambda) for argument in node.arguments):
+    if node.where is not None or any(isinstance(argument, e.Lambda) for argument in node.arguments):
         return _text(node)
     arguments = [_column(argument)._expr for argument in node.arguments]
     return Column(UnresolvedFunction(node.name, arguments, node.distinct))

@@ -38,6 +38,7 @@ from viewkeeper.algebra.expressions import (
 )
 from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.spark_text import printed
 from viewkeeper.analysis.relevance import computed, rows_that_may_pass
 from viewkeeper.delta.positive import INSERTED
 from viewkeeper.engine.bags import consolidated, grouped_sums
@@ -130,7 +131,7 @@ class Lowering:
         selects = []
         for row in node.rows:
             values = zip(node.attributes, row, strict=True)
-            texts = [f"{cast(meant(v, self.engine.kind), a.type).sql} AS {a.label}" for a, v in values]
+            texts = [f"{printed(cast(meant(v, self.engine.kind), a.type))} AS {a.label}" for a, v in values]
             selects.append(f"SELECT {', '.join(texts)}")
         frames = [self.engine.sql(text) for text in selects]
         if not frames:

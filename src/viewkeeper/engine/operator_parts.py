@@ -20,6 +20,7 @@ from viewkeeper.algebra.expressions import (
     Expression,
     Literal,
     Not,
+    Over,
     call,
     case,
     cast,
@@ -34,7 +35,6 @@ from viewkeeper.algebra.expressions import (
     string,
 )
 from viewkeeper.algebra.extrema import extremum
-from viewkeeper.algebra.over import over
 from viewkeeper.algebra.sail_forms import sail_form
 from viewkeeper.algebra.types import Type
 from viewkeeper.engine.connect_columns import Item, parsed
@@ -119,8 +119,8 @@ def windowed(
     function: Expression, partition: Sequence[Attribute], order: Sequence[n.Order], frame: str, engine: str
 ) -> Expression:
     """A window function with what stands after OVER."""
-    keys = [(_comparable(key.attribute), key.descending, key.nulls_first) for key in order]
-    return over(meant(function, engine), [_comparable(a) for a in partition], keys, frame)
+    keys = tuple((_comparable(key.attribute), key.descending, key.nulls_first) for key in order)
+    return Over(meant(function, engine), tuple(_comparable(a) for a in partition), keys, frame)
 
 
 def _comparable(attribute: Attribute) -> Expression:

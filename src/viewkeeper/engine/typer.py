@@ -6,8 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.expressions import Attribute, Expression, attributes_in
+from viewkeeper.algebra.spark_text import printed
 from viewkeeper.engine.engine import Engine
+from viewkeeper.engine.operator_parts import meant
 
 _MOST = 4_096
 
@@ -25,9 +27,10 @@ class EngineTyper:
         """Whether operators need no casts and checks, because the engine is Apache Spark."""
         return self.engine.kind != "sail"
 
-    def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
-        """Names and types of `SELECT items FROM (typed NULLs as inputs) more`; nothing is run."""
-        question = _question(inputs, items, more)
+    def columns(self, items: Sequence[Expression]) -> list[tuple[str, str]]:
+        """Names and types of `SELECT items FROM (typed NULLs as their attributes)`; nothing is run."""
+        texts = [printed(meant(item, self.engine.kind)) for item in items]
+        question = _question(list(dict.fromkeys(attributes_in(items))), texts)
         with self._lock:
             if question in self._known:
                 self._known.move_to_end(question)
@@ -43,7 +46,7 @@ class EngineTyper:
         return self.engine.columns(self.engine.sql(question))
 
 
-def _question(inputs: Sequence[Attribute], items: Sequence[str], more: str) -> str:
+def _question(inputs: Sequence[Attribute], items: Sequence[str]) -> str:
     nulls = ", ".join(f"CAST(NULL AS {a.type.ddl}) AS {a.label}" for a in inputs)
     source = f" FROM (SELECT {nulls}) AS _vk_typed" if inputs else ""
-    return f"SELECT {', '.join(items)}{source}{' ' + more if more else ''}"
+    return f"SELECT {', '.join(items)}{source}"

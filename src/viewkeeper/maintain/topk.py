@@ -24,6 +24,7 @@ from viewkeeper.algebra.expressions import (
     Expression,
     Name,
     Numbers,
+    Over,
     call,
     case,
     column,
@@ -33,7 +34,6 @@ from viewkeeper.algebra.expressions import (
     integer,
     plain,
 )
-from viewkeeper.algebra.over import over
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.relations import Derived
@@ -126,7 +126,7 @@ def _positions(lowering: Lowering, node: n.Top, layout: _Layout, before: Lowered
     valid = disjunction((comparison("<", held, enough), comparison("<=", at, last)))
     stays = case((conjunction((valid, comparison(">", new, zero))), new), default=NONE)
     counted = bounded.select(*listed(*labels, old.name, at.name, held.name, (stays, value.name)))
-    running = over(call("sum", value), list(map(column, node.partition)), [(at, False, True)], ROWS_SO_FAR)
+    running = Over(call("sum", value), tuple(map(column, node.partition)), ((at, False, True),), ROWS_SO_FAR)
     summed = counted.select(
         *listed(
             *labels,

@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from viewkeeper.algebra.expressions import STRING, Attribute, Expression, Literal, Numbers, column, explicit
 from viewkeeper.algebra.nodes import Node, Project
-from viewkeeper.algebra.sail_forms import sail_form
 from viewkeeper.algebra.types import Type, parse_type
 from viewkeeper.errors import EngineError, NotMaintainable, Place, SqlError, TypeMismatch, ViewkeeperError
 from viewkeeper.sql.dialect import place_in
@@ -25,8 +24,8 @@ class Typer(Protocol):
     def coerces(self) -> bool:
         """Whether operators need no explicit casts and checks: the engine is Apache Spark, or nothing is run."""
 
-    def columns(self, inputs: Sequence[Attribute], items: Sequence[str], more: str = "") -> list[tuple[str, str]]:
-        """Names and types of `SELECT items FROM (typed NULLs as inputs) more`; nothing is run."""
+    def columns(self, items: Sequence[Expression]) -> list[tuple[str, str]]:
+        """Names and types of `SELECT items FROM (typed NULLs as their attributes)`; nothing is run."""
 
 
 class Context:
@@ -114,20 +113,14 @@ class Context:
         attribute = self.attribute_of(node)
         return None if attribute is None else column(attribute)
 
-    def engine_text(self, expression: Expression) -> str:
-        """An expression as text for the engine that types are asked of."""
-        return expression.sql if self.typer.coerces else sail_form(expression).sql
-
     # types -----------------------------------------------------------------------------------------
 
-    def types(
-        self, expressions: Sequence[Expression], at: Sequence[exp.Expr | None] = (), more: str = ""
-    ) -> list[Type]:
+    def types(self, expressions: Sequence[Expression], at: Sequence[exp.Expr | None] = ()) -> list[Type]:
         """The types of expressions; those that no column can have are refused."""
         inputs = tuple(dict.fromkeys(a for e in expressions for a in e.attributes))
         places = [*at, *([None] * (len(expressions) - len(at)))]
         try:
-            answered = self.typer.columns(inputs, [self.engine_text(e) for e in expressions], more)
+            answered = self.typer.columns(expressions)
         except ViewkeeperError as problem:
             raise self._explained(problem, inputs, next((p for p in places if p is not None), None)) from problem
         return [self._type(ddl, at) for (_, ddl), at in zip(answered, places, strict=True)]

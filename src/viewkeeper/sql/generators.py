@@ -55,7 +55,7 @@ def _is_map(context: Context, argument: exp.Expr) -> bool:
 
 def _columns(context: Context, rendered: Expression, call: exp.Anonymous) -> list[tuple[str, str]]:
     try:
-        return context.typer.columns(rendered.attributes, [context.engine_text(rendered)])
+        return context.typer.columns([rendered])
     except ViewkeeperError as problem:
         problem.place = problem.place or context.place(call)
         raise

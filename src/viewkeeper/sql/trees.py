@@ -142,11 +142,7 @@ class Trees:
             return e.Literal(int(text), kind)
         if suffix in ("D", "F", "BD"):
             return e.Literal(text, kind)
-        if suffix == "DATE" and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            return e.Literal(text, kind)
-        if kind.name in _TIMES:
-            return e.Opaque((render(node),), type=kind, fallible=False)
-        return None
+        return e.Literal(text, kind) if kind.name in _TIMES and not {"'", "\\"} & set(text) else None
 
     # conditions ------------------------------------------------------------------------------------
 
@@ -252,7 +248,13 @@ class Trees:
             fallible = not _is_one_family(arguments)
             arguments = self._of_one_type(arguments)
             kind = kind or e.common(arguments)
-        return e.Call(name, tuple(arguments), kind, distinct, fallible)
+        return e.Call(name, tuple(arguments), kind, distinct, fallible=fallible)
+
+    def _filtered(self, node: exp.Filter) -> Expression | None:
+        made = self.of(node.this)
+        if not isinstance(made, e.Call) or not isinstance(node.expression, exp.Where):
+            return None
+        return replace(made, where=self.of(node.expression.this))
 
     def _joined(self, node: exp.DPipe) -> Expression:
         return e.Call("concat", tuple(self._all(put_together(node, exp.DPipe))), _type_mark(node))
@@ -366,6 +368,7 @@ _FORMS: dict[type[exp.Expr], Callable[[Trees, Any], Expression | None]] = {
     exp.Anonymous: Trees._call,
     exp.DPipe: Trees._joined,
     exp.Lambda: Trees._lambda,
+    exp.Filter: Trees._filtered,
     **dict.fromkeys(_COMPARISONS, Trees._comparison),
     **dict.fromkeys(_OPERATORS, Trees._arithmetic),
     **dict.fromkeys(_LIKE, Trees._like),

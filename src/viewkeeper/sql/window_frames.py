@@ -87,10 +87,10 @@ def _bound(context: Context, spec: exp.Expr, which: str, kind: str) -> Bound:
     if kind == "ROWS" and (number is None or number != int(number)):
         context.wrong("ROWS takes whole numbers", value if context.place(value) else spec, None)
     if number is None:
-        return Bound(f"{context.tree(value).sql} {side}", None)
+        return Bound(f"{context.tree(value)} {side}", None)
     distance = -number if side == "PRECEDING" else number
     if kind == "RANGE" and number >= 0:  # the text says more than the number: 1.0 is a DECIMAL
-        return Bound(f"{context.tree(value).sql} {side}", distance)
+        return Bound(f"{context.tree(value)} {side}", distance)
     if distance == 0:
         return HERE
     shown = int(abs(distance)) if distance == int(distance) else abs(distance)

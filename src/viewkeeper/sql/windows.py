@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, column, integer
+from viewkeeper.algebra.expressions import Attribute, Expression, Over, column, integer
 from viewkeeper.algebra.expressions import cast as algebra_cast
 from viewkeeper.algebra.nodes import Node, Order, Window, WindowCall
-from viewkeeper.algebra.over import Key, over
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import Written, inner_call, replaced, take_apart, unique
 from viewkeeper.sql.clauses import only
@@ -116,7 +115,7 @@ class Windows:
     ) -> list[WindowCall]:
         texts = [templated(f.template, *(columns.get(part, part) for part in f.parts), raises=True) for f in members]
         asked = [
-            over(call, list(map(column, partition)), _keys(order, needed=f.tie_break), f.frame)
+            Over(call, tuple(map(column, partition)), _keys(order, needed=f.tie_break), f.frame)
             for call, f in zip(texts, members, strict=True)
         ]
         kinds = self.context.types(asked, [f.node for f in members])
@@ -231,7 +230,8 @@ def _name(function: _Function) -> str:
     return call.name.lower() if call is not None else "window"
 
 
-def _keys(order: tuple[Order, ...], *, needed: bool) -> list[Key]:
+def _keys(order: tuple[Order, ...], *, needed: bool) -> tuple[tuple[Expression, bool, bool], ...]:
     """The sort keys of a window; a constant where the function needs some order."""
-    keys: list[Key] = [(column(key.attribute), key.descending, key.nulls_first) for key in order]
-    return keys or ([(integer(1), False, True)] if needed else [])
+    if not order and needed:
+        return ((integer(1), False, True),)
+    return tuple((column(key.attribute), key.descending, key.nulls_first) for key in order)
