@@ -80,9 +80,9 @@ def test_taken_away_again(pg: psycopg.Connection) -> None:
 
 
 REFUSED = {
-    "UPPER(s)": "UPPER(s): PostgreSQL has no function that is known to mean the same",
-    "initcap(s)": "INITCAP(s): PostgreSQL has no function that is known to mean the same",
-    "TRY_CAST(i AS SMALLINT)": "PostgreSQL has no function that means the same as TRY_CAST",
+    "UPPER(s)": "upper(s): PostgreSQL has no function that is known to mean the same",
+    "initcap(s)": "initcap(s): PostgreSQL has no function that is known to mean the same",
+    "TRY_CAST(i AS SMALLINT)": "PostgreSQL has no function that means the same as try_cast",
     "p / 3": "p / 3: a quotient of DECIMALs has other digits in PostgreSQL",
     "q * q": "q * q: the result has more than 38 digits, and Spark would round it",
     "y + y": "y + y: a TINYINT is a SMALLINT in PostgreSQL, and overflows later",
@@ -94,16 +94,15 @@ REFUSED = {
     "s = 1": "s = 1: STRING and INT are compared differently in PostgreSQL",
     "w > '2024-01-01'": "w > '2024-01-01': DATE and STRING are compared differently in PostgreSQL",
     "w < m": "w < m: DATE and TIMESTAMP are compared differently in PostgreSQL",
-    "m > TIMESTAMP '2024-01-01 00:00:00'": "CAST('2024-01-01 00:00:00' AS TIMESTAMP): "
-    "this constant depends on the time zone",
-    "coalesce(s, i)": "COALESCE(s, i): STRING and INT have no type in common that PostgreSQL would choose too",
+    "m > TIMESTAMP '2024-01-01 00:00:00'": "TIMESTAMP'2024-01-01 00:00:00': this constant depends on the time zone",
+    "coalesce(s, i)": "coalesce(s, i): STRING and INT have no type in common that PostgreSQL would choose too",
     "s LIKE s": "s LIKE s: the pattern must be a constant without \\",
-    "substring(s, -1)": "SUBSTRING(s, -1): positions must be constants here, and the first is 1",
+    "substring(s, -1)": "substring(s, -1): positions must be constants here, and the first is 1",
     "concat(s, i)": "i: a STRING is expected here, it is INT",
     "year(m)": "m: a DATE is expected here, it is TIMESTAMP",
     "xs": "PostgreSQL has no type that means the same as ARRAY<INT>",
-    "r.a": "r.`a`: this form of it has no counterpart in PostgreSQL",
-    "sum(d) OVER (PARTITION BY i)": "SUM(d): a sum of DOUBLE depends on the order of rows here",
+    "r.a": "r.`a`: PostgreSQL has no function that is known to mean the same",
+    "sum(d) OVER (PARTITION BY i)": "sum(d): a sum of DOUBLE depends on the order of rows here",
     "max(n) OVER (PARTITION BY i)": "PostgreSQL has no max of BINARY",
 }
 """Columns that have no counterpart in PostgreSQL, word for word."""
@@ -118,11 +117,11 @@ def test_refused(column: str) -> None:
 
 
 REFUSED_AGGREGATES = {
-    "avg(q)": "AVG(q): an average of DECIMAL(38,10) has other digits in PostgreSQL here",
-    "stddev(d)": "STDDEV(d): it depends on the order of rows for DOUBLE",
-    "mode(i)": "MODE(i, TRUE): PostgreSQL has no function that is known to mean the same",
-    "collect_list(i)": "ARRAY_SORT(COLLECT_LIST(i)): PostgreSQL has no function that is known to mean the same",
-    "approx_count_distinct(i)": "APPROX_COUNT_DISTINCT(i): PostgreSQL has no function that is known to mean the same",
+    "avg(q)": "avg(q): an average of DECIMAL(38,10) has other digits in PostgreSQL here",
+    "stddev(d)": "stddev(d): it depends on the order of rows for DOUBLE",
+    "mode(i)": "mode(i, TRUE): PostgreSQL has no function that is known to mean the same",
+    "collect_list(i)": "array_sort(collect_list(i)): PostgreSQL has no function that is known to mean the same",
+    "approx_count_distinct(i)": "approx_count_distinct(i): PostgreSQL has no function that is known to mean the same",
     "max(n)": "PostgreSQL has no max of BINARY",
 }
 
@@ -152,7 +151,7 @@ OTHERWISE = {
     "CREATE TABLE `Éa` (i INT)": "'Éa' is another name in PostgreSQL",
     "CREATE TABLE `a\u2028b` (i INT)": "'a\\u2028b' cannot be a name in a script for PostgreSQL",
     "CREATE TABLE t (w DATE); CREATE MATERIALIZED VIEW v AS SELECT w FROM t WHERE w > DATE '2024-02-30'": "v has no "
-    "triggers for PostgreSQL: CAST('2024-02-30' AS DATE): this constant cannot be written in PostgreSQL",
+    "triggers for PostgreSQL: DATE'2024-02-30': this constant cannot be written in PostgreSQL",
     f"CREATE TABLE t (i INT); CREATE MATERIALIZED VIEW v AS SELECT i FROM t WHERE {DEEP}": "v has "
     "no triggers for PostgreSQL: the query is nested too deep",
     "CREATE TABLE `a$vk$b` (i INT)": "'a$vk$b' cannot be a name in a script for PostgreSQL",
@@ -299,7 +298,7 @@ def test_command_refuses(tmp_path: Path) -> None:
     assert found.exit_code == 1
     assert found.stdout == ""
     assert found.stderr == (
-        "error: w has no triggers for PostgreSQL: UPPER(s): PostgreSQL has no function that is known to mean the same\n"
+        "error: w has no triggers for PostgreSQL: upper(s): PostgreSQL has no function that is known to mean the same\n"
         "at line 4, column 8:\n  SELECT upper(s) AS s FROM t;\n         ^^^^^^^^^^^^^\n"
     )
 

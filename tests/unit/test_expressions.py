@@ -49,6 +49,9 @@ SAME = [
     "d + INTERVAL '1' DAY",
     "s <=> 'x'",
     "a div 2",
+    "'it\\'s' || 'a\\\\b\\n'",
+    "s NOT LIKE 'a' AND a NOT BETWEEN 1 AND 2",
+    "t IS NOT TRUE",
 ]
 
 

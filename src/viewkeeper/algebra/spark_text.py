@@ -14,6 +14,7 @@ _ANY, _OR, _AND, _NOT, _TEST, _OPERAND, _SUM, _PRODUCT, _SIGN, _ATOM = range(10)
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "div": _PRODUCT}
 INFIX = {"like": "LIKE", "ilike": "ILIKE"}
 """Functions of two values that are written between them."""
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0", "\x1a": "\\Z"}
 _SUFFIXES = {"bigint": "L", "smallint": "S", "tinyint": "Y", "double": "D", "float": "F"}
 _PREFIXES = {"date": "DATE", "timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP_NTZ"}
 
@@ -133,7 +134,7 @@ def literal_text(node: e.Literal) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if kind.name == "string":
-        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + "".join(_ESCAPES.get(letter, letter) for letter in str(value)) + "'"
     if kind.name in _PREFIXES:
         return f"{_PREFIXES[kind.name]}'{value}'"
     text = str(value)

@@ -107,7 +107,7 @@ def _literal(node: e.Literal) -> Any:
         return F.lit(value)
     if kind.name == "string":
         text = str(value)
-        sendable = text.isascii() and text.isprintable() and "\\" not in text
+        sendable = text.isascii() and text.isprintable()
         return Column(LiteralExpression(text, t.StringType())) if sendable else _text(node)
     if kind.is_integer:
         return Column(LiteralExpression(int(value), spark_type(kind)))

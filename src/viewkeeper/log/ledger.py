@@ -23,11 +23,12 @@ from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
 from viewkeeper.log.storage import Storage, now
 
-FORMAT = 3
+FORMAT = 4
 """The format that is written, and the newest that is read.
 
 1: tables. 2: views. 3: each entry holds the hash of the one before (`before`). The chain of an older database begins
 with the first entry that is added to it. An entry that a snapshot follows holds the hash of its contents (`state`).
+4: expressions in definitions are trees; those of older entries are text, and are read as Opaque.
 """
 
 SNAPSHOT_EVERY = 100

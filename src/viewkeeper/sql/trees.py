@@ -109,10 +109,7 @@ class Trees:
         return e.Variable(node.name, _type_mark(node)) if node.name in self.variables else None
 
     def _literal(self, node: exp.Literal) -> Expression | None:
-        if node.is_string:
-            text = str(node.this)
-            return None if "'" in text or "\\" in text else e.string(text)
-        return _number(node)
+        return e.string(str(node.this)) if node.is_string else _number(node)
 
     def _negative(self, node: exp.Neg) -> Expression | None:
         if number(node) is not None:
@@ -167,31 +164,35 @@ class Trees:
         return e.Not(inside)
 
     def _is(self, node: exp.Is) -> Expression | None:
+        negated = bool(node.args.get("negate"))
         if isinstance(node.expression, exp.Null):
-            return e.IsNull(self.of(node.this))
+            return e.IsNull(self.of(node.this), negated)
         if isinstance(node.expression, exp.Boolean):
-            return e.Comparison("<=>", self.of(node.this), e.Literal(bool(node.expression.this), e.BOOLEAN))
+            truth = e.Literal(bool(node.expression.this), e.BOOLEAN)
+            return _unless(negated, e.Comparison("<=>", self.of(node.this), truth))
         return None
 
     def _in(self, node: exp.In) -> Expression | None:
-        if not _has_only(node, "this", "expressions") or not node.expressions:
+        if not _has_only(node, "this", "expressions", "negate") or not node.expressions:
             return None
         found = self._all([node.this, *node.expressions])
         child, *options = self._alike(found)
-        return e.In(child, tuple(options), not _is_one_family(found))
+        return _unless(bool(node.args.get("negate")), e.In(child, tuple(options), not _is_one_family(found)))
 
     def _between(self, node: exp.Between) -> Expression | None:
-        if not _has_only(node, "this", "low", "high"):
+        if not _has_only(node, "this", "low", "high", "negate"):
             return None
         found = self._all([node.this, node.args["low"], node.args["high"]])
         child, low, high = self._alike(found)
-        return e.Between(child, low, high, not _is_one_family(found))
+        return _unless(bool(node.args.get("negate")), e.Between(child, low, high, not _is_one_family(found)))
 
     def _like(self, node: exp.Binary) -> Expression | None:
-        if not _has_only(node, "this", "expression") or isinstance(node.expression, (exp.Any, exp.All, exp.Tuple)):
+        special = isinstance(node.expression, (exp.Any, exp.All, exp.Tuple))
+        if special or not _has_only(node, "this", "expression", "negate"):
             return None
         sides = self._all([node.this, node.expression])
-        return e.Call(_LIKE[type(node)], tuple(sides), e.BOOLEAN, fallible=not _is_one_family(sides))
+        made = e.Call(_LIKE[type(node)], tuple(sides), e.BOOLEAN, fallible=not _is_one_family(sides))
+        return _unless(bool(node.args.get("negate")), made)
 
     # values ----------------------------------------------------------------------------------------
 
@@ -295,6 +296,10 @@ class Trees:
 def _has_only(node: exp.Expr, *known: str) -> bool:
     """Whether no other arguments of a node are set than the `known` ones."""
     return not any(value for name, value in node.args.items() if name not in known)
+
+
+def _unless(negated: bool, condition: Expression) -> Expression:
+    return e.Not(condition) if negated else condition
 
 
 def _type_mark(node: exp.Expr) -> Type | None:
