@@ -163,11 +163,21 @@ def test_forms_for_sail() -> None:
     assert str(sail_form(ratio)) == "a % CASE WHEN a IS NOT NULL THEN b END"
 
 
-def test_a_long_sum_stays_as_long_as_it_is() -> None:
+@pytest.mark.parametrize(("operator", "kind"), [("+", "int"), ("-", "bigint"), ("/", "double"), ("%", "int")])
+def test_a_long_chain_stays_about_as_long_as_it_is(operator: str, kind: str) -> None:
     def length(terms: int) -> int:
-        made: Expression = column(A)
-        for _ in range(terms):
-            made = e.Arithmetic("+", made, column(B), Type("int"))
+        columns = [Attribute(number, "a", Type(kind)) for number in range(terms)]
+        made: Expression = column(columns[0])
+        for attribute in columns[1:]:
+            made = e.Arithmetic(operator, made, e.Cast(column(attribute), Type(kind)), Type(kind))
         return len(str(sail_form(made)))
 
-    assert length(400) < 2.1 * length(200)
+    assert length(60) < 5 * length(30)
+
+
+def test_a_divisor_is_looked_at_where_the_dividend_is_there() -> None:
+    ratio = e.Arithmetic("/", e.Arithmetic("/", column(A), column(B), e.DOUBLE), column(A), e.DOUBLE)
+    inner = "a / CASE WHEN a IS NOT NULL THEN b END"
+    assert str(sail_form(ratio)) == f"{inner} / CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN a END"
+    unknown = e.Arithmetic("/", e.Call("f", (column(A),), e.DOUBLE), column(B), e.DOUBLE)
+    assert str(sail_form(unknown)) == "f(a) / CASE WHEN f(a) IS NOT NULL THEN b END"

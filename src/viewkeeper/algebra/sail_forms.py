@@ -21,6 +21,7 @@ MOST_DIGITS = 38
 _WHOLE = Type("decimal", 20, 0)
 _DIVISIONS = ("/", "%", "div")
 _SUMS = ("+", "-")
+_STRICT = (e.Column, e.Literal, e.Arithmetic, e.Negative)
 _MOST_SUMS = 6
 """Longest chain of sums that is nested; longer ones are folded: Sail's planning time grows fast with nesting."""
 _MORE_DIGITS = 4
@@ -98,7 +99,7 @@ def _arithmetic(node: e.Arithmetic) -> Expression:
             return _folded(terms, result)
     one, other = sail_form(node.left), sail_form(node.right)
     if node.operator in _DIVISIONS and not _is_safe_divisor(node.left, node.right):
-        other = e.Case(((e.not_null(one), other),))
+        other = e.Case(((_is_there(node.left, one), other),))
     if left.is_integer and result.is_integer:
         return _integers(node, one, other, result)
     if result.name == "decimal":
@@ -113,6 +114,14 @@ def _apart(form: Expression, meant: Expression) -> Expression:
     """An operand; a computed one inside a function call. Sail's planning time doubles with each cast inside a cast."""
     computed = any(isinstance(part, (e.Arithmetic, e.Comparison, e.And, e.Or)) for part in meant.walk())
     return e.Call("nullif", (form, e.NULL)) if computed else form
+
+
+def _is_there(meant: Expression, form: Expression) -> Expression:
+    """Whether a value is not NULL. Arithmetic is not, if its columns are not: so it is not computed a second time."""
+    strict = (isinstance(part, _STRICT) or (isinstance(part, e.Cast) and not part.tries) for part in meant.walk())
+    if all(strict) and e.NULL not in meant.walk():
+        return e.conjunction(map(e.not_null, meant.attributes))
+    return e.not_null(form)
 
 
 def _is_safe_divisor(left: Expression, right: Expression) -> bool:
