@@ -11,7 +11,17 @@ from typing import Any
 
 from viewkeeper.algebra import datalog_rules as rules
 from viewkeeper.algebra import nodes
-from viewkeeper.algebra.expressions import KINDS, VOID, Attribute, Column, Expression, Numbers, Opaque, conjunction
+from viewkeeper.algebra.expressions import (
+    KINDS,
+    VOID,
+    Attribute,
+    Call,
+    Column,
+    Expression,
+    Numbers,
+    Opaque,
+    conjunction,
+)
 from viewkeeper.algebra.types import Type, parse_type
 
 _PARTS = (
@@ -100,6 +110,8 @@ def _from_text(parts: tuple[str | Attribute, ...], raises: bool, conditions: tup
         return conjunction(conditions)
     if len(parts) == 1 and isinstance(parts[0], Attribute):
         return Column(parts[0])
+    if parts == ("row_number()",):
+        return Call("row_number")  # it has a frame of its own
     pieces, children = [""], []
     for part in parts:
         if isinstance(part, str):
