@@ -48,6 +48,9 @@ class Tuning:
     driver_merge_rows: int = 300_000
     """Most rows compacted on the driver: for more, the engine is faster in spite of the cost of a query."""
 
+    driver_rows: int = 20_000
+    """Most rows that an operator of a maintenance plan takes on the driver; with 0, all operators run on the engine."""
+
     driver_join_rows: int = 20_000
     """Most rows that a round of a recursion joins on the driver: for more, the engine is faster than Python."""
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
-from viewkeeper.algebra.nodes import Aggregate, Equality, Fixpoint, Rederived, Scan
-from viewkeeper.algebra.rows import comparable_array, consolidate, expand, filter_rows, row_tuples, signed, take
+from viewkeeper.algebra.nodes import Equality, Fixpoint, Rederived, Scan
+from viewkeeper.algebra.rows import comparable_array, filter_rows, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -20,12 +21,13 @@ from viewkeeper.engine.engine import Frame
 class Lowered:
     """A frame: one column per output, named by its label, and `_weight` if it is a change.
 
-    `known` are tables on the driver with columns named by labels: every row of the frame equals, on those columns, some
-    row of the table. `narrow`: the frame comes from a change, so it is worth passing its keys on. `rows` has the
-    frame's rows, weights included, if they are on the driver; `count` is their number, if it is already computed.
+    `source` is the frame, or what makes it where rows on the driver are all that most readers need. `known` are tables
+    on the driver with columns named by labels: every row of the frame equals, on those columns, some row of the table.
+    `narrow`: the frame comes from a change, so it is worth passing its keys on. `rows` has the frame's rows, weights
+    included, if they are on the driver; `count` is their number, if it is already computed.
     """
 
-    frame: Frame
+    source: Frame | partial[Frame]
     outputs: tuple[Attribute, ...]
     weighted: bool = False
     known: tuple[pa.Table, ...] = ()
@@ -34,6 +36,11 @@ class Lowered:
     wide: tuple[pa.Table, ...] = ()
     rows: pa.Table | None = None
     count: int = 0
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The rows as a frame of the engine."""
+        return self.source() if isinstance(self.source, partial) else self.source
 
     @property
     def keys(self) -> tuple[pa.Table, ...]:
@@ -203,69 +210,6 @@ def without_partner(left: Lowered, right: Lowered, equalities: Sequence[Equality
             table = filter_rows(table, (values not in there for values in _values(table, keys)))
         found.append(table)
     return tuple(found)
-
-
-def semi_joined(left: Lowered, right: Lowered, on: Sequence[tuple[Attribute, Attribute]]) -> pa.Table | None:
-    """The rows of a semi join by <=>; None if the rows of a side are not on the driver."""
-    if left.rows is None or right.rows is None:
-        return None
-    if not all(_is_exact(mine) and mine.type == theirs.type for mine, theirs in on):
-        return None
-    there = set(_values(right.rows, [theirs for _, theirs in on]))
-    return filter_rows(left.rows, (values in there for values in _values(left.rows, [mine for mine, _ in on])))
-
-
-def in_both_states(before: Lowered, change: Lowered, state: Attribute, most: int) -> pa.Table | None:
-    """The rows before and after a change, marked by their state; None if they are not on the driver or many."""
-    old = _no_rows(before) if before.empty else before.rows
-    moved = _no_rows(change) if change.empty else change.rows
-    if old is None or moved is None or old.num_rows + moved.num_rows > most:
-        return None
-    new = old
-    if moved.num_rows:
-        kept = signed(old, 1)
-        new = expand(consolidate(pa.concat_tables([kept, moved.rename_columns(kept.column_names).cast(kept.schema)])))
-    marked = [
-        rows.append_column(state.label, pa.array([mark] * rows.num_rows, state.type.arrow))
-        for mark, rows in enumerate((old, new))
-    ]
-    return pa.concat_tables(marked)
-
-
-def _no_rows(lowered: Lowered) -> pa.Table:
-    return pa.schema([(a.label, a.type.arrow) for a in lowered.outputs]).empty_table()
-
-
-def aggregated(rows: pa.Table, node: Aggregate) -> pa.Table | None:
-    """The groups of rows on the driver; None unless all aggregates are counts, and sums of integers."""
-    if node.whole or not all(_is_exact(group) for group in node.groups):
-        return None
-    columns = {group.label: rows.column(group.label) for group in node.groups}
-    totals: list[Any] = []
-    for call in node.calls:
-        name = call.output.label
-        if call.text is not None or call.function not in ("count", "sum"):
-            return None
-        if call.argument is None:
-            totals.append(([], "count_all"))
-        elif call.function == "count":
-            columns[name] = rows.column(call.argument.label)
-            totals.append((name, "count"))
-        elif call.argument.type.is_integer:
-            columns[name] = rows.column(call.argument.label).cast(call.output.type.arrow)
-            totals.append((name, "sum"))
-        else:
-            return None
-    groups = [group.label for group in node.groups]
-    found = pa.table(columns).group_by(groups, use_threads=False).aggregate(totals)
-    return pa.table(
-        [found.column(name) for name in groups]
-        + [
-            found.column("count_all" if not name else f"{name}_{how}").cast(call.output.type.arrow)
-            for call, (name, how) in zip(node.calls, totals, strict=True)
-        ],
-        [a.label for a in node.outputs],
-    )
 
 
 def _is_exact(attribute: Attribute) -> bool:

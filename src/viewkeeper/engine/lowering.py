@@ -6,8 +6,9 @@ lowered to plain rows, duplicates repeated, so that the engine's own operators a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,24 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.spark_text import printed
 from viewkeeper.analysis.relevance import computed, rows_that_may_pass
 from viewkeeper.delta.positive import INSERTED
+from viewkeeper.driver.numbers import LeftToEngine
+from viewkeeper.driver.operators import (
+    aggregated,
+    as_change,
+    both_states,
+    counted,
+    distinct,
+    existing,
+    filtered,
+    inner_joined,
+    net,
+    opposite,
+    outer_joined,
+    projected,
+    restricted,
+    united,
+)
+from viewkeeper.driver.values import why_not
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import Item, listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
@@ -48,15 +67,12 @@ from viewkeeper.engine.lowered import (
     Binding,
     Lowered,
     Reader,
-    aggregated,
     all_renamed,
     binding_of,
     common,
-    in_both_states,
     keys_of,
     meet,
     paired,
-    semi_joined,
     spread,
     without_partner,
 )
@@ -90,6 +106,7 @@ class Lowering:
         self.looks = looks
         self._kept: dict[n.Node, Lowered] = {}
         self._inside = False
+        self.left: dict[str, None] = {}  # what was left to the engine although its inputs are on the driver
         self._mixed = False  # whether the plan has joins by <=>, which Sail confuses with joins by = and cross joins
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
@@ -104,9 +121,34 @@ class Lowering:
             self._inside = not outermost
         if done.outputs != node.outputs:
             raise InternalError(f"lowering {type(node).__name__} changes its columns")
-        if done.rows is not None and not isinstance(node, _ROWS_STAY):
-            return replace(done, rows=None)
         return done
+
+    def _here(
+        self,
+        inputs: Sequence[Lowered],
+        outputs: tuple[Attribute, ...],
+        compute: Callable[..., pa.Table],
+        expressions: Iterable[Expression] = (),
+    ) -> Lowered | None:
+        """What an operator returns if its inputs are on the driver and it can be computed there; else None."""
+        most = self.engine.tuning.driver_rows
+        tables = [_on_driver(part) for part in inputs]
+        there = [table for table in tables if table is not None]
+        if not most or len(there) < len(tables) or sum(table.num_rows for table in there) > most:
+            return None
+        why = next((found for value in expressions if (found := why_not(value)) is not None), None)
+        if why is None and any(
+            a.type.is_nested for columns in (outputs, *(p.outputs for p in inputs)) for a in columns
+        ):
+            why = "values that have parts are left to the engine"
+        if why is None:
+            try:
+                table = compute(*there)
+                return self.reader.local(table, outputs, weighted=WEIGHT in table.column_names)
+            except LeftToEngine as problem:
+                why = str(problem)
+        self.left[why] = None
+        return None
 
     def given(self, lowered: Lowered) -> n.Node:
         """An expression that stands for an existing frame."""
@@ -145,18 +187,14 @@ class Lowering:
         below = self.lower(node.input, binding.reduced(passed) if binding else None)
         if below.empty:
             return self.nothing(node.outputs, weighted=below.weighted)
+        values = [value for _, value in node.columns]
+        if node.columns and (here := self._here([below], node.outputs, partial(projected, node), values)):
+            return replace(here, wide=all_renamed(below.wide, passed))
         items: list[Item] = [(self.computed(attribute, e), attribute.label) for attribute, e in node.columns]
         frame = below.frame.select(*listed(*(items or [(integer(1), "_vk_one")]), *below.weights))
         known = tuple(found for found in (_projected(table, node) for table in below.known) if found is not None)
         wide = all_renamed(below.wide, passed)
-        rows = None
-        if below.rows is not None:
-            rows = _projected(below.rows, node)
-            if rows is not None and below.weighted:
-                rows = rows.append_column(WEIGHT, below.rows.column(WEIGHT))
-            if rows is not None and rows.num_columns < len(node.columns) + below.weighted:
-                rows = None  # the engine computes some column
-        return replace(below, frame=frame, outputs=node.outputs, known=known, wide=wide, rows=rows)
+        return _by_engine(below, frame, outputs=node.outputs, known=known, wide=wide)
 
     def computed(self, attribute: Attribute, value: Expression) -> Expression:
         """A column's expression for the engine.
@@ -174,12 +212,14 @@ class Lowering:
         below = self.lower(node.input, binding)
         if below.empty:
             return below
+        if here := self._here([below], node.outputs, partial(filtered, [node.condition]), [node.condition]):
+            return replace(here, wide=below.keys)
         known = below.known
         if self.looks:
             known = tuple(rows_that_may_pass(table, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
-        return replace(below, frame=below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
+        return _by_engine(below, below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
 
     def condition(self, node: n.Filter) -> Expression:
         """A filter's condition. A fallible one is evaluated only for rows that pass the filters below, which Sail would
@@ -200,6 +240,8 @@ class Lowering:
         there = [part for part in parts if not part.empty]
         if not there:
             return self.nothing(node.outputs, weighted=weighted)
+        if here := self._here(there, node.outputs, lambda *tables: united(tables, there, node.outputs, weighted)):
+            return here
         frames = []
         for part in there:
             names = [(a.label, out.label) for a, out in zip(part.outputs, node.outputs, strict=True)]
@@ -223,7 +265,7 @@ class Lowering:
         frame = below.frame.select(*listed(*columns), made)
         labels = [attribute.label for attribute in node.outputs]
         frame = frame.select(*listed(*labels, *below.weights))
-        return replace(below, frame=frame, outputs=node.outputs)
+        return _by_engine(below, frame, outputs=node.outputs)
 
     # joins ---------------------------------------------------------------------------------------
 
@@ -249,20 +291,25 @@ class Lowering:
         if current.empty:
             return self.nothing(node.outputs, weighted=weighted)
         rest = (*map(equality, equalities), *conditions)
-        if rest:
-            current = replace(current, frame=current.frame.filter(parsed(in_turn(rest, self.engine.kind))))
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
-        return replace(current, frame=current.frame.select(*listed(*columns)), outputs=node.outputs)
+        last = partial(filtered, rest)
+        if here := self._here([current], node.outputs, lambda table: last(table).select(columns), rest):
+            return replace(here, wide=current.wide)
+        if rest:
+            current = _by_engine(current, current.frame.filter(parsed(in_turn(rest, self.engine.kind))))
+        return _by_engine(current, current.frame.select(*listed(*columns)), outputs=node.outputs)
 
     def _tested(self, joined: Lowered, conditions: list[Expression]) -> Lowered:
         """The joined rows for which some conditions are true; none if no known row can pass."""
+        if here := self._here([joined], joined.outputs, partial(filtered, conditions), conditions):
+            return replace(here, wide=joined.keys)
         known = joined.known
         for condition in conditions if self.looks else ():
             known = tuple(rows_that_may_pass(table, condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(joined.outputs, weighted=joined.weighted)
         frame = joined.frame.filter(parsed(in_turn(conditions, self.engine.kind)))
-        return replace(joined, frame=frame, known=known, wide=joined.keys)
+        return _by_engine(joined, frame, known=known, wide=joined.keys)
 
     def _next_input(
         self, current: Lowered, waiting: list[n.Node], equalities: list[n.Equality]
@@ -308,6 +355,11 @@ class Lowering:
         if left.empty or right.empty:
             return self.nothing(outputs, weighted=weighted)
         wide = tuple(spread(table, equalities) for table in (*left.keys, *right.keys))
+        most = self.engine.tuning.driver_rows
+        if here := self._here(
+            [left, right], outputs, lambda one, other: inner_joined(one, other, equalities, left.outputs, most)
+        ):
+            return replace(here, wide=wide)
         if self.looks:
             reduced = meet(left.known, right.known, equalities)
             if reduced is None:
@@ -356,6 +408,12 @@ class Lowering:
         if left.empty and not node.full:
             return self.nothing(node.outputs, weighted=left.weighted)
         right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
+        most = self.engine.tuning.driver_rows
+        both_sides = [left, right]
+        if here := self._here(
+            both_sides, node.outputs, lambda one, other: outer_joined(node, one, other, most), node.conditions
+        ):
+            return here if node.full else replace(here, wide=left.wide)
         condition = join_condition(node.equalities, node.conditions, self.engine.kind)
         frame = left.frame.join(right.frame, parsed(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
@@ -370,13 +428,18 @@ class Lowering:
         if left.empty:
             return left
         right = self._partner(left, node.right, node.equalities)
+        most = self.engine.tuning.driver_rows
+        if here := self._here(
+            [left, right], node.outputs, lambda one, other: existing(node, one, other, most), node.conditions
+        ):
+            return replace(here, wide=left.keys)
         if self.looks and node.negated and not node.conditions:
             left = replace(left, known=without_partner(left, right, node.equalities), wide=left.keys)
             if any(not table.num_rows for table in left.known):
                 return self.nothing(node.outputs, weighted=left.weighted)
         how = "left_anti" if node.negated else "left_semi"
         condition = join_condition(node.equalities, node.conditions, self.engine.kind)
-        return replace(left, frame=left.frame.join(right.frame, parsed(condition), how))
+        return _by_engine(left, left.frame.join(right.frame, parsed(condition), how))
 
     def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
         """The right side of an outer, semi or anti join, read by the left side's keys where they are known."""
@@ -388,7 +451,9 @@ class Lowering:
 
     def _distinct(self, node: n.Distinct, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
-        return replace(below, frame=below.frame.distinct())
+        if here := self._here([below], node.outputs, partial(distinct, node.outputs)):
+            return replace(here, wide=below.wide)
+        return _by_engine(below, below.frame.distinct())
 
     def _monus(self, node: n.Monus, binding: Binding | None) -> Lowered:
         return self._counted(node, binding, plain("-", Name("_vk_l"), Name("_vk_r")))
@@ -399,10 +464,15 @@ class Lowering:
 
     def _counted(self, node: n.Monus | n.Least, binding: Binding | None, count: Expression) -> Lowered:
         """Rows with so many copies as an expression of their counts on the left and on the right says."""
-        frames = []
-        for side, counts in ((node.left, (1, 0)), (node.right, (0, 1))):
+        sides = []
+        for side in (node.left, node.right):
             pairs = list(zip(node.outputs, side.outputs, strict=True))
-            below = self.lower(side, binding.reduced(pairs) if binding else None)
+            sides.append(self.lower(side, binding.reduced(pairs) if binding else None))
+        if here := self._here(sides, node.outputs, partial(counted, node)):
+            return here
+        frames = []
+        for below, counts in zip(sides, ((1, 0), (0, 1)), strict=True):
+            pairs = list(zip(node.outputs, below.outputs, strict=True))
             names = [(a.label, out.label) for out, a in pairs]
             marks = [(integer(mark), name) for mark, name in zip(counts, ("_vk_a", "_vk_b"), strict=True)]
             frames.append(below.frame.select(*listed(*names, *marks)))
@@ -419,6 +489,8 @@ class Lowering:
 
     def _aggregate(self, node: n.Aggregate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.groups) if binding else None)
+        if here := self._here([below], node.outputs, partial(aggregated, node)):
+            return replace(here, wide=all_renamed(below.keys, [(a, a) for a in node.groups]))
         calls = listed(*[(aggregate(made, self.engine.kind), made.output.label) for made in node.calls])
         labels = [a.label for a in node.groups]
         if calls:
@@ -428,9 +500,6 @@ class Lowering:
         frame = frame.select(*listed(*[a.label for a in node.outputs]))
         pairs = [(a, a) for a in node.groups]
         known, wide = (all_renamed(tables, pairs) for tables in (below.known, below.wide))
-        rows = aggregated(below.rows, node) if below.rows is not None else None
-        if rows is not None:
-            known, wide = (rows,), wide or known
         return Lowered(frame, node.outputs, False, known, below.narrow, wide=wide)
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
@@ -443,7 +512,7 @@ class Lowering:
             numbers = isinstance(made.text, Call) and made.text.name == ROW_NUMBER.name
             frame = ROWS_SO_FAR if numbers else made.frame  # its only frame, which keys of all types allow
             items.append((windowed(made.text, node.partition, keys, frame, self.engine.kind), made.output.label))
-        return replace(below, frame=below.frame.select(*listed(*below.columns, *items)), outputs=node.outputs)
+        return _by_engine(below, below.frame.select(*listed(*below.columns, *items)), outputs=node.outputs)
 
     def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
@@ -454,33 +523,39 @@ class Lowering:
                 frame = frame.offset(node.offset)
             if node.limit is not None:
                 frame = frame.limit(node.limit)
-            return replace(below, frame=self._unordered(frame))
+            return _by_engine(below, self._unordered(frame))
         rank = Name("_vk_rank")
         number = windowed(ROW_NUMBER, node.partition, keys, ROWS_SO_FAR, self.engine.kind)
         frame = below.frame.select(*listed(*below.columns, (number, rank.name)))
         frame = frame.filter(parsed(comparison(">", rank, integer(node.offset))))
         if node.limit is not None:
             frame = frame.filter(parsed(comparison("<=", rank, integer(node.offset + node.limit))))
-        return replace(below, frame=self._unordered(frame.select(*listed(*below.columns))))
+        return _by_engine(below, self._unordered(frame.select(*listed(*below.columns))))
 
     # changes -------------------------------------------------------------------------------------
 
     def _negate(self, node: n.Negate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
+        if here := self._here([below], node.outputs, opposite):
+            return replace(here, wide=below.wide)
         labels = [a.label for a in below.outputs]
         weight = Negative(Name(WEIGHT)) if below.weighted else Literal(-1, BIGINT)
-        return replace(below, frame=below.frame.select(*listed(*labels, (weight, WEIGHT))), weighted=True)
+        return _by_engine(below, below.frame.select(*listed(*labels, (weight, WEIGHT))), weighted=True)
 
     def _net(self, node: n.Net, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
         if below.empty:
             return below
-        return replace(below, frame=consolidated(below.frame, _schema(below.outputs), guarded=True))
+        if here := self._here([below], node.outputs, partial(net, node.outputs)):
+            return replace(here, wide=below.wide)
+        return _by_engine(below, consolidated(below.frame, _schema(below.outputs), guarded=True))
 
     def _support(self, node: n.Support, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
         labels = [a.label for a in below.outputs]
-        return replace(below, frame=below.frame.select(*labels).distinct(), weighted=False)
+        if here := self._here([below], node.outputs, lambda table: distinct(node.outputs, table.select(labels))):
+            return replace(here, wide=below.wide)
+        return _by_engine(below, below.frame.select(*labels).distinct(), weighted=False)
 
     def _unbalanced(self, node: n.Unbalanced, binding: Binding | None) -> Lowered:
         """Few rows are looked at on the driver; many are left as they are."""
@@ -506,17 +581,23 @@ class Lowering:
             return below
         if not node.on:
             return below
+        if here := self._here([below, keys], node.outputs, lambda one, other: restricted(one, other, node.on)):
+            return replace(here, wide=(*below.keys, given.table) if given is not None else below.keys)
         names = [(theirs.label, f"_vk_k{i}") for i, (_, theirs) in enumerate(node.on)]
         right = keys.frame.select(*listed(*names)).distinct()
         condition = conjunction(same(mine, Name(f"_vk_k{i}"), null_safe=True) for i, (mine, _) in enumerate(node.on))
         frame = below.frame.join(F.broadcast(right), parsed(condition), "left_semi")
         known = (*below.known, given.table) if given is not None else below.known
-        return replace(below, frame=frame, known=known, narrow=True, rows=semi_joined(below, keys, node.on))
+        return _by_engine(below, frame, known=known, narrow=True)
 
     def _both(self, node: n.Both, binding: Binding | None) -> Lowered:
         before, change = self.lower(node.left), self.lower(node.right)
         assert not before.weighted
         assert change.weighted or change.empty
+        if before.empty and change.empty:
+            return self.nothing(node.outputs)
+        if here := self._here([before, change], node.outputs, partial(both_states, node)):
+            return here
         labels = [a.label for a in before.outputs]
         theirs = [(a.label, label) for a, label in zip(change.outputs, labels, strict=True)]
         frames = []
@@ -524,8 +605,6 @@ class Lowering:
             frames.append(before.frame.select(*listed(*labels, (ONE, "_vk_o"), (ONE, "_vk_n"))))
         if not change.empty:
             frames.append(change.frame.select(*listed(*theirs, (NONE, "_vk_o"), (WEIGHT, "_vk_n"))))
-        if not frames:
-            return self.nothing(node.outputs)
         schema = _schema(before.outputs)
         total = grouped_sums(self.engine.union(frames), schema, ("_vk_o", "_vk_n"))
         old, new, zero = Name("_vk_so"), Name("_vk_sn"), integer(0)
@@ -534,11 +613,12 @@ class Lowering:
         some = disjunction((comparison("<>", old, zero), comparison("<>", new, zero)))
         shown = [forgetful(a, some) for a in before.outputs]
         frame = total.select(*listed(*shown, (call("explode", marks), node.state.label)))
-        rows = in_both_states(before, change, node.state, self.engine.tuning.direct_rows) if self.looks else None
-        return Lowered(frame, node.outputs, False, common(before, change), True, rows=rows)
+        return Lowered(frame, node.outputs, False, common(before, change), True)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
+        if here := self._here([below], node.outputs, partial(as_change, node)):
+            return replace(here, wide=below.wide)
         labels = [a.label for a in node.outputs]
         weight = case((same(node.state, integer(1)), ONE), default=Literal(-1, BIGINT))
         frame = below.frame.select(*listed(*labels, (weight, WEIGHT)))
@@ -553,6 +633,21 @@ class Lowering:
         if not outputs and not weighted:
             return Lowered(self.engine.sql("SELECT 1 AS _vk_one WHERE false"), (), empty=True)
         return Lowered(self.engine.empty(schema, extra), outputs, weighted, (), True, True)
+
+
+def _by_engine(below: Lowered, frame: Frame, **facts: Any) -> Lowered:
+    """What the engine computes from an input: its rows are no longer on the driver."""
+    return replace(below, source=frame, rows=None, count=0, **facts)
+
+
+def _on_driver(part: Lowered) -> pa.Table | None:
+    """The rows of an input, if they are on the driver."""
+    if not part.outputs:
+        return None  # a table without columns
+    if part.rows is None and part.empty:
+        schema = _schema(part.outputs)
+        return (schema.signed_arrow if part.weighted else schema.arrow).empty_table()
+    return part.rows
 
 
 def _projected(table: pa.Table, node: n.Project) -> pa.Table | None:
@@ -591,9 +686,6 @@ def _schema(outputs: tuple[Attribute, ...]) -> Schema:
 
 _PAIRS = 4_096
 """Most pairs of known rows that are compared on the driver, to see whether any passes the conditions of a join."""
-
-_ROWS_STAY = (n.Scan, n.Once, n.Project, n.Unbalanced, n.Restrict, n.Both)
-"""The operators that compute their rows on the driver too, if those below are there."""
 
 _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {
     n.Scan: Lowering._scan,

@@ -132,7 +132,8 @@ def collected(store: Store, relation: Relation, change: Lowered) -> pa.Table:
     """A change on the driver, net, under the relation's names."""
     if change.empty:
         return relation.schema.signed_arrow.empty_table()
-    rows = conform(store.engine.fetch(change.frame), schema_of(change.outputs), signed=True)
+    found = change.rows if change.rows is not None else store.engine.fetch(change.frame)
+    rows = conform(found, schema_of(change.outputs), signed=True)
     return consolidate(_canonical(rows.rename_columns([*relation.schema.names, WEIGHT]), relation))
 
 

@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -89,7 +90,7 @@ class PlanReader:
     def _pretend(self, outputs: tuple[Attribute, ...], *, weighted: bool = False, known: bool = True) -> Lowered:
         schema = schema_of(outputs)
         table = (schema.signed_arrow if weighted else schema.arrow).empty_table()
-        frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
+        frame = partial(self.engine.arrow, table, schema, f"{WEIGHT} bigint" if weighted else "")
         keys = pa.table([pa.nulls(1, a.type.arrow) for a in outputs], names=[a.label for a in outputs])
         return Lowered(frame, outputs, weighted, (keys,) if known else (), known, rows=table if known else None)
 

@@ -11,7 +11,7 @@ import copy
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -192,7 +192,9 @@ class StateReader:
         if self.most_queries is not None and self.work.queries > self.most_queries:
             raise OutOfQueries(f"more than {self.most_queries} queries")
         schema = schema_of(lowered.outputs)
-        lowered = replace(lowered, frame=lowered.frame.select(*lowered.columns))  # a join's own frame has another order
+        lowered = replace(
+            lowered, source=lowered.frame.select(*lowered.columns)
+        )  # a join's own frame has another order
         small = self.engine.collect_small(lowered.frame) if not large else None
         if small is not None:
             table = conform(small, schema, signed=lowered.weighted)
@@ -278,7 +280,7 @@ class StateReader:
     def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
         """Rows on the driver as a frame."""
         schema = schema_of(outputs)
-        frame = self.engine.arrow(table, schema, f"{WEIGHT} bigint" if weighted else "")
+        frame = partial(self.engine.arrow, table, schema, f"{WEIGHT} bigint" if weighted else "")
         known = table.drop_columns([WEIGHT]) if weighted else table
         return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, (), table, table.num_rows)
 
