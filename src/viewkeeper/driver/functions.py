@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import expressions as e
 from viewkeeper.algebra.expressions import BOOLEAN, INT, STRING, VOID
 from viewkeeper.algebra.types import Type
-from viewkeeper.driver.numbers import LeftToEngine, as_values
+from viewkeeper.driver.numbers import LeftToEngine, as_values, with_sign
 
 Kinds = Sequence[Type]
 
@@ -63,11 +63,7 @@ def _coalesced(rows: Any, node: e.Call) -> Any:
 
 
 def _positive(rows: Any, node: e.Call) -> Any:
-    found = rows.of(node.arguments[0])
-    try:
-        return pc.abs(found) if pa.types.is_floating(found.type) else pc.abs_checked(found)
-    except pa.ArrowInvalid as problem:
-        raise LeftToEngine(str(problem)) from problem
+    return with_sign(pc.abs_checked, rows.of(node.arguments[0]))
 
 
 def _extreme(function: Callable[..., Any]) -> Callable[[Any, e.Call], Any]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.types import Type
 
-_MOST_DIGITS, _WIDEST = 76, 38
+_MOST_DIGITS, _WIDEST, _SIGNED_DIGITS = 76, 38, 34
 _QUOTIENT_SCALE = 39
 """Digits after the point to which Apache Spark rounds a quotient of decimals, before it rounds to those of its type."""
 
@@ -107,11 +107,21 @@ def decimal_operation(operator: str, left: Any, right: Any, result: Type) -> Any
     return rescaled(found, result.scale, result.precision)
 
 
-def _check_room(found: Any, scale: int) -> None:
-    """Decimals near the limit of what an engine computes with are left to it: it may raise."""
-    limit = pa.scalar(decimal.Decimal(10) ** max(0, _WIDEST - 1 - scale), pa.decimal128(_WIDEST, 0))
-    if pc.any(_array(pc.greater_equal(pc.abs(pc.round(found)), limit.cast(found.type)))).as_py():
+def _check_room(found: Any, scale: int, digits: int = _WIDEST - 1) -> None:
+    """Decimals near the limit of what an engine computes with are left to it: it may raise, or round."""
+    limit = pa.scalar(decimal.Decimal(10) ** max(0, digits - scale), pa.decimal128(_WIDEST, 0))
+    if pc.any(_array(pc.greater_equal(pc.abs(found), limit.cast(found.type)))).as_py():
         raise LeftToEngine("a decimal near its limit")
+
+
+def with_sign(function: Callable[[Any], Any], found: Any) -> Any:
+    """The opposite of numbers, or their absolute values. Apache Spark rounds those of decimals to 34 digits."""
+    if pa.types.is_decimal(found.type) and found.type.precision > _SIGNED_DIGITS:
+        _check_room(found, found.type.scale, _SIGNED_DIGITS - 1)
+    try:
+        return function(found)
+    except pa.ArrowInvalid as problem:
+        raise LeftToEngine(str(problem)) from problem
 
 
 def decimal_quotient(left: Any, right: Any, result: Type) -> Any:

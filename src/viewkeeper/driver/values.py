@@ -30,6 +30,7 @@ from viewkeeper.driver.numbers import (
     integer_operation,
     remainder,
     rescaled,
+    with_sign,
 )
 
 _PLAIN = frozenset(
@@ -202,11 +203,7 @@ class _Rows:
         return decimal_operation(node.operator, left, right, kind)
 
     def negative(self, node: e.Negative) -> Any:
-        found = self.of(node.child)
-        try:
-            return pc.negate(found) if pa.types.is_floating(found.type) else pc.negate_checked(found)
-        except pa.ArrowInvalid as problem:
-            raise LeftToEngine(str(problem)) from problem
+        return with_sign(pc.negate_checked, self.of(node.child))
 
     def cast(self, node: e.Cast) -> Any:
         found, has = self.of(node.child), kind_of(node.child)

@@ -1,0 +1,118 @@
+"""The forms of expressions that the driver computes, over columns with nasty values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+_D = decimal.Decimal
+_NAN, _INFINITY = float("nan"), float("inf")
+_WIDE = "9" * 28 + "." + "9" * 10
+
+COLUMNS: dict[str, tuple[str, list[Any]]] = {
+    "ti": ("TINYINT", [0, 1, -1, 127, -128, None, 5]),
+    "i": ("INT", [0, 1, -1, 2**31 - 1, -(2**31), None, 7]),
+    "j": ("INT", [3, 0, -1, 2, None, -7, 10]),
+    "b": ("BIGINT", [0, 1, -1, 2**63 - 1, -(2**63), None, 42]),
+    "c": ("BIGINT", [5, 0, -1, 2, None, -3, 10**12]),
+    "f": ("FLOAT", [0.0, -0.0, 1.5, _NAN, _INFINITY, None, 3.4e38]),
+    "d": ("DOUBLE", [0.0, -0.0, 1.5, _NAN, -_INFINITY, None, 1.7e308]),
+    "g": ("DOUBLE", [2.0, 0.1, _NAN, -0.0, None, 1e-300, _INFINITY]),
+    "m": ("DECIMAL(12,2)", [*map(_D, ("0", "1.25", "-1.25", "9999999999.99", "-9999999999.99", "0.05")), None]),
+    "k": ("DECIMAL(5,3)", [*map(_D, ("0", "3.005", "-0.001", "99.999", "-99.999", "0.5")), None]),
+    "w": ("DECIMAL(38,10)", [*map(_D, ("0", "1.0000000001", _WIDE, f"-{_WIDE}", "0.0000000005", "12345.5")), None]),
+    "s": ("STRING", ["", "a", "A", "ß", "straße", None, "zz%_\n日本"]),
+    "t": ("STRING", ["a", "", "b", None, "É", "zz", "a\\b"]),
+    "y": ("BOOLEAN", [True, False, None]),
+    "e": ("DATE", [*map(dt.date.fromisoformat, ("1970-01-01", "1969-12-31", "2024-02-29", "0001-01-01")), None]),
+    "h": ("DATE", [*map(dt.date.fromisoformat, ("9999-12-31", "1582-10-15", "2000-12-31", "1970-01-01")), None]),
+    "p": ("TIMESTAMP_NTZ", [dt.datetime(1970, 1, 1), dt.datetime(2024, 2, 29, 23, 59, 59, 999_999), None]),
+    "q": ("TIMESTAMP_NTZ", [dt.datetime(1969, 12, 31, 23, 59), dt.datetime(1970, 1, 1), None]),
+}
+_INTEGERS = ("ti", "i", "j", "b", "c")
+_NUMBERS = (*_INTEGERS, "f", "d", "g", "m", "k", "w")
+_SIGNS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,0)", "DECIMAL(38,18)", "STRING")
+
+
+def rows(count: int, seed: int) -> dict[str, list[Any]]:
+    """Rows of random values, by column."""
+    rng = random.Random(seed)
+    return {
+        "id": list(range(count)),
+        **{name: [rng.choice(values) for _ in range(count)] for name, (_, values) in COLUMNS.items()},
+    }
+
+
+def forms() -> Iterator[tuple[str, str]]:
+    """The name of a form in the documentation, and an expression of it."""
+    for one, other in itertools.product(_NUMBERS, _NUMBERS):
+        for sign in ("+", "-", "*", "/"):
+            yield f"`{sign}`", f"{one} {sign} {other}"
+        for sign in _SIGNS:
+            yield f"`{sign}`", f"{one} {sign} {other}"
+    for one, other in itertools.product(_INTEGERS, _INTEGERS):
+        yield "`%`", f"{one} % {other}"
+        yield "`div`", f"{one} div {other}"
+    for one, other in (("s", "t"), ("e", "h"), ("s", "'a'"), ("e", "DATE'2024-02-29'"), ("p", "q")):
+        for sign in _SIGNS:
+            yield f"`{sign}`", f"{one} {sign} {other}"
+    for sign in ("=", "<>", "<=>"):
+        yield f"`{sign}`", f"y {sign} (i = 1)"
+    for one in _NUMBERS:
+        yield "`-`", f"-{one}"
+        yield "`abs`", f"abs({one})"
+        yield "`IS NULL`", f"{one} IS NULL"
+        yield "`IS NULL`", f"{one} IS NOT NULL"
+        yield "`BETWEEN`", f"{one} BETWEEN 0 AND 5"
+        yield "`IN`", f"{one} IN (0, 1, NULL)"
+        yield "`IN`", f"{one} NOT IN (1, 2)"
+        yield "`coalesce`", f"coalesce({one}, 0)"
+        yield "`>`", f"{one} > 1.5"
+        for kind in _TYPES:
+            yield "`CAST`", f"CAST({one} AS {kind})"
+    for one in ("s", "t"):
+        yield "`upper`", f"upper({one})"
+        yield "`lower`", f"lower({one})"
+        yield "`length`", f"length({one})"
+        yield "`char_length`", f"char_length({one})"
+        yield "`concat`", f"concat({one}, '-', s)"
+        yield "`concat`", f"{one} || t"
+        for pattern in ("a%", "%_", "zz%", "", "%ß%", "_"):
+            yield "`LIKE`", f"{one} LIKE '{pattern}'"
+        yield "`coalesce`", f"coalesce({one}, 'x')"
+        yield "`IN`", f"{one} IN ('a', 'b', NULL)"
+    for one, part in itertools.product(("e", "h"), ("year", "month", "day", "quarter")):
+        yield f"`{part}`", f"{part}({one})"
+    yield from _OTHERS
+
+
+_OTHERS = [
+    ("`greatest`", "greatest(i, j)"),
+    ("`greatest`", "greatest(m, k)"),
+    ("`greatest`", "greatest(e, h)"),
+    ("`least`", "least(i, j, 0)"),
+    ("`CASE`", "CASE WHEN i > 0 THEN 1 WHEN j > 0 THEN 2 ELSE 3 END"),
+    ("`CASE`", "CASE WHEN c <> 0 THEN b / c END"),
+    ("`CASE`", "CASE WHEN c = 0 THEN 0 ELSE b % c END"),
+    ("`CASE`", "CASE i WHEN 0 THEN 'zero' WHEN 1 THEN 'one' ELSE 'many' END"),
+    ("`CASE`", "CASE WHEN y THEN m ELSE k END"),
+    ("`CASE`", "CASE WHEN y THEN NULL ELSE 1 END"),
+    ("`if`", "if(y, i, j)"),
+    ("`AND`", "y AND i > 0"),
+    ("`AND`", "c <> 0 AND b % c = 1"),
+    ("`OR`", "y OR j > 0"),
+    ("`OR`", "c = 0 OR b div c > 1"),
+    ("`NOT`", "NOT y"),
+    ("`nvl`", "nvl(s, t)"),
+    ("`ifnull`", "ifnull(i, j)"),
+    ("`isnull`", "isnull(i)"),
+    ("`isnotnull`", "isnotnull(s)"),
+    ("`+`", "i + j * 2 - 1"),
+    ("`*`", "m * (1 - k)"),
+    ("`*`", "m * (1 - k) * (1 + k)"),
+]
