@@ -232,13 +232,15 @@ class LocalStorage:
 
     def shorten(self, path: str, head: bytes, mark: str) -> None:
         target = self._full(path)
-        temporary = self._write_beside(target, head, mark)
-        try:
-            os.replace(temporary, target)
-        except FileNotFoundError:
-            return  # another sweep removed the temporary file; the next one shortens it
-        except OSError as problem:
-            raise explain(problem, f"writing {path}") from problem
+        while True:
+            temporary = self._write_beside(target, head, mark)
+            try:
+                os.replace(temporary, target)
+                break
+            except FileNotFoundError:
+                continue  # another sweep removed the temporary file
+            except OSError as problem:
+                raise explain(problem, f"writing {path}") from problem
         point(f"{mark}-renamed")
 
     def _write_beside(self, target: str, data: bytes, mark: str) -> str:
