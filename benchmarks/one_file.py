@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime as dt
 import os
 import platform
 import statistics
@@ -17,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -110,8 +112,8 @@ def orders(first: int, count: int) -> pa.Table:
         {
             "id": numbers,
             "customer": [(number * 7919) % CUSTOMERS for number in numbers],
-            "amount": [f"{number % 1000}.50" for number in numbers],
-            "day": [f"2026-{number % 12 + 1:02d}-{number % 28 + 1:02d}" for number in numbers],
+            "amount": [Decimal(number % 1000) + Decimal("0.50") for number in numbers],
+            "day": [dt.date(2026, number % 12 + 1, number % 28 + 1) for number in numbers],
         }
     )
 
