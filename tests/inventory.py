@@ -14,6 +14,9 @@ from viewkeeper.log.inlined import split_entry
 FILES = vk.Tuning(inlined_rows=0)
 """Every commit writes files of its own, as large ones do."""
 
+MIXED = vk.Tuning(inlined_rows=20, flushed_batches=4)
+"""Commits of some rows are part of their ledger entry, larger ones write files, and flushes are frequent."""
+
 
 def disk_files(path: str | Path, below: str) -> set[str]:
     """All files below a directory of the database, with their paths as the ledger writes them."""

@@ -359,6 +359,20 @@ def test_an_entry_is_stripped_when_the_last_of_its_batches_is_replaced(shop: vk.
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
+def test_a_dropped_view_is_read_as_before_after_a_flush(connect: Connect) -> None:
+    """Also its auxiliary relations, whose history is kept for the feed of a virtual view."""
+    db = connect()
+    db.sql("CREATE TABLE t (g INT, x INT)")
+    db.sql("CREATE VIEW v WITH (auxiliary = true) AS SELECT g, sum(x) AS total FROM t GROUP BY g")
+    db.sql("INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (1, 2), (2, 5); DROP VIEW v; INSERT INTO t VALUES (1, 4)")
+    before = {epoch: Counter(db.sql(f"SELECT * FROM v AS OF EPOCH {epoch}").rows()) for epoch in (2, 3, 4)}
+    assert before == {2: Counter(), 3: Counter([(1, 1)]), 4: Counter([(1, 3), (2, 5)])}
+    flush(db._store)
+    db.vacuum(grace=0)
+    assert {epoch: Counter(db.sql(f"SELECT * FROM v AS OF EPOCH {epoch}").rows()) for epoch in (2, 3, 4)} == before
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
 def test_batches_of_a_dropped_table_are_swept(connect: Connect) -> None:
     db = connect(keep="0 seconds")
     db.sql("CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); DROP TABLE t")

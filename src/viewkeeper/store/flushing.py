@@ -1,8 +1,8 @@
 """Flush: batches inside ledger entries become files, sorted by key. Never makes an epoch.
 
 The batches of all relations are flushed together, with one ledger entry, by the law of compaction. A crash before that
-entry leaves files that nobody names; after it, the batches are there no more for new readers, and vacuum removes their
-bytes from the entries when no reader needs them.
+entry leaves files that nobody names; after it, new readers read the files, and vacuum removes the bytes of the batches
+from their entries when no reader needs them. Relations that were dropped are left as they are, as by compaction.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def is_full(relation: Relation, tuning: Tuning, times: int = 1) -> bool:
 
 
 def flush(store: Store) -> list[str]:
-    """Flushes the inlined batches of all relations; the ids of those it has flushed."""
+    """Flushes the inlined batches of all relations that exist; the ids of those it has flushed."""
     held = store.hold()  # the bytes of the batches stay until they are read
-    todo = [(relation, batches) for relation in held.state.relations.values() if (batches := inlined_files(relation))]
+    there = [relation for relation in held.state.relations.values() if relation.dropped is None]
+    todo = [(relation, batches) for relation in there if (batches := inlined_files(relation))]
     if not todo:
         return []
     point("flush-before")
