@@ -15,7 +15,9 @@ def problems(found: list[dict[str, Any]], status: str = "problem") -> list[str]:
     return [row["found"] for row in found if row["status"] == status]
 
 
-def data_file(tmp_path: Path) -> Path:
+def data_file(run: Any, tmp_path: Path) -> Path:
+    """The file of the table; the first commit wrote its rows into the ledger entry."""
+    run("compact")
     (path,) = (tmp_path / "lake").glob("relations/*/*.parquet")
     return path
 
@@ -42,7 +44,7 @@ def test_both_engines_are_started_unless_one_is_named(engine: str, rows: Any) ->
 
 
 def test_a_missing_file(run: Any, rows: Any, items: None, tmp_path: Path) -> None:
-    data_file(tmp_path).unlink()
+    data_file(run, tmp_path).unlink()
     (found,) = problems(rows("doctor", "--quick", code=1))
     assert found.endswith(" of items: it is missing")
     result = run("doctor", code=1)
@@ -51,8 +53,8 @@ def test_a_missing_file(run: Any, rows: Any, items: None, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_a_file_with_other_rows(rows: Any, items: None, tmp_path: Path, quick: bool) -> None:
-    path = data_file(tmp_path)
+def test_a_file_with_other_rows(run: Any, rows: Any, items: None, tmp_path: Path, quick: bool) -> None:
+    path = data_file(run, tmp_path)
     table = pq.read_table(path).slice(1)
     pq.write_table(table, path)
     (found,) = problems(rows("doctor", *(["--quick"] if quick else []), code=1))
@@ -60,15 +62,15 @@ def test_a_file_with_other_rows(rows: Any, items: None, tmp_path: Path, quick: b
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_a_damaged_file(rows: Any, items: None, tmp_path: Path, quick: bool) -> None:
-    path = data_file(tmp_path)
+def test_a_damaged_file(run: Any, rows: Any, items: None, tmp_path: Path, quick: bool) -> None:
+    path = data_file(run, tmp_path)
     path.write_bytes(path.read_bytes()[:-40])
     (found,) = problems(rows("doctor", *(["--quick"] if quick else []), code=1))
     assert " bytes, the ledger says " in found
 
 
-def test_a_damaged_page_is_found_by_its_checksum(rows: Any, items: None, tmp_path: Path) -> None:
-    path = data_file(tmp_path)
+def test_a_damaged_page_is_found_by_its_checksum(run: Any, rows: Any, items: None, tmp_path: Path) -> None:
+    path = data_file(run, tmp_path)
     data = bytearray(path.read_bytes())
     data[4:60] = b"\xff" * 56
     path.write_bytes(bytes(data))
@@ -86,7 +88,7 @@ def test_a_damaged_ledger(rows: Any, items: None, tmp_path: Path) -> None:
 
 
 def test_leftovers_are_noted_and_vacuum_clears_them(rows: Any, run: Any, items: None, tmp_path: Path) -> None:
-    path = data_file(tmp_path)
+    path = data_file(run, tmp_path)
     shutil.copy(path, path.with_name("0123456789abcdef-left.parquet"))
     (tmp_path / "lake" / "leases").mkdir(exist_ok=True)
     (tmp_path / "lake" / "leases" / "0123456789abcdef.json").write_text('{"entry": 1}')

@@ -35,6 +35,10 @@ TABLES = ("cash", "debt", "counters", "keyed", "journal")
 TOTAL = 2 * ACCOUNTS * EACH
 
 
+TUNINGS = (vk.Tuning(flushed_batches=3), vk.Tuning(inlined_rows=1, flushed_batches=2), vk.Tuning())
+"""Writers that flush often in the background; some of them write most rows to files."""
+
+
 class Writer:
     """Does things at random, and notes what it was told was committed."""
 
@@ -141,7 +145,7 @@ def read(db: vk.Database, stop: str, seed: int) -> None:
 def main() -> None:
     """Plays the part that the arguments name."""
     role, path, file, number, *rest = sys.argv[1:]
-    with vk.connect(path, engine="sail") as db:
+    with vk.connect(path, engine="sail", tuning=TUNINGS[int(number) % len(TUNINGS)]) as db:
         if role == "read":
             read(db, file, int(number))
             return

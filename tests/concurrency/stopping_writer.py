@@ -1,7 +1,7 @@
 """A writer that is stopped by VIEWKEEPER_FAULT between its batch and its ledger entry, and goes on later.
 
-`stopping_writer.py <database> insert|update` makes one explicit transaction, and another like it if that one
-conflicts. It says what became of each.
+`stopping_writer.py <database> insert|update files|entry` makes one explicit transaction, and another like it if that
+one conflicts. It says what became of each. Its rows are written to files, or into the ledger entry.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 import viewkeeper as vk
+from tests.inventory import FILES
 from viewkeeper.errors import Conflict
 
 
@@ -25,9 +26,9 @@ def transact(db: vk.Database, action: str, attempt: int) -> int:
     return tx.commit_info.epoch
 
 
-def main(path: str, action: str) -> None:
+def main(path: str, action: str, form: str) -> None:
     """Says 'conflict' and 'committed <epoch>' as they happen."""
-    with vk.connect(path, engine="sail") as db:
+    with vk.connect(path, engine="sail", tuning=FILES if form == "files" else None) as db:
         for attempt in range(1, 4):
             try:
                 print("committed", transact(db, action, attempt), flush=True)
@@ -37,4 +38,4 @@ def main(path: str, action: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

@@ -16,14 +16,21 @@ from tests.inventory import check_ledger, check_nothing_left_over, disk_files
 from tests.processes import child
 from viewkeeper.log import storage
 
-ALL = tuple(itertools.product(("insert", "update"), ("live", "dead")))
+ALL = tuple(itertools.product(("insert", "update"), ("live", "dead"), ("files",)))
 SHORT = {"batch-synced": ALL[3:], "entry-before": ALL, "entry-written": (ALL[0], ALL[3])}
 """What is tried at each point in the normal run."""
 
+INLINED = tuple(itertools.product(("insert", "update"), ("live", "dead"), ("entry",)))
+"""Rows in the entry itself: there is no batch that could be swept."""
+
 CASES = [
-    pytest.param(point, *case, marks=() if case in SHORT[point] else pytest.mark.long)
-    for point in SHORT
-    for case in ALL
+    *(
+        pytest.param(point, *case, marks=() if case in SHORT[point] else pytest.mark.long)
+        for point in SHORT
+        for case in ALL
+    ),
+    *(("entry-before", *case) for case in INLINED),
+    *(pytest.param("entry-written", *case, marks=pytest.mark.long) for case in INLINED),
 ]
 
 
@@ -62,14 +69,14 @@ def rows_of(db: vk.Database, table: str, who: str) -> list[int]:
     return sorted(number for (number,) in db.sql(f"SELECT number FROM {table} WHERE who = '{who}'").rows())
 
 
-@pytest.mark.parametrize(("point", "action", "lease"), CASES)
+@pytest.mark.parametrize(("point", "action", "lease", "form"), CASES)
 def test_a_stopped_writer_wakes_up(
-    lake: Path, monkeypatch: pytest.MonkeyPatch, point: str, action: str, lease: str
+    lake: Path, monkeypatch: pytest.MonkeyPatch, point: str, action: str, lease: str, form: str
 ) -> None:
     monkeypatch.setattr(storage, "LOCK_SECONDS", 0.2)  # the sleeper holds the lock, so everyone waits that long
     with (
         vk.connect(lake, engine="sail") as db,
-        child(stopping_writer, lake, action, VIEWKEEPER_FAULT=f"stop:{point}") as writer,
+        child(stopping_writer, lake, action, form, VIEWKEEPER_FAULT=f"stop:{point}") as writer,
     ):
         wait_until_stopped(writer)
         before = db.epoch
@@ -83,11 +90,12 @@ def test_a_stopped_writer_wakes_up(
         assert writer.returncode == 0, errors
         told = [line.split()[0] for line in said.splitlines()]
 
-        if lease == "live" and action == "insert":
+        swept = lease == "dead" and form == "files"
+        if not swept and action == "insert":
             assert told == ["committed"], "nothing it has read was changed, and its batch was not swept"
         else:
             assert told == ["conflict", "committed"]
-        if lease == "dead":
+        if swept:
             assert "taken for dead" in said.splitlines()[0]
         attempt = len(told)
         assert db.epoch == before + 7 == int(said.splitlines()[-1].split()[1])
@@ -109,7 +117,7 @@ def test_a_sweep_spares_the_batch_of_a_sleeping_writer(lake: Path, monkeypatch: 
     monkeypatch.setattr(storage, "LOCK_SECONDS", 0.2)
     with (
         vk.connect(lake, engine="sail") as db,
-        child(stopping_writer, lake, "insert", VIEWKEEPER_FAULT="stop:entry-before") as writer,
+        child(stopping_writer, lake, "insert", "files", VIEWKEEPER_FAULT="stop:entry-before") as writer,
     ):
         wait_until_stopped(writer)
         state = db._store.refresh()

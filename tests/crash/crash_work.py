@@ -1,8 +1,8 @@
 """The work that is interrupted: every epoch touches three tables and writes its serial into each of them.
 
 The contents after serial n are a function of n, so a torn, lost or repeated epoch shows. As a program:
-`crash_work.py <database> <engine> <how many serials>` goes on from the serial it finds, and says each one when its
-commit has returned.
+`crash_work.py <database> <engine> <how many serials> entry|files` goes on from the serial it finds, and says each one
+when its commit has returned. Commits write their rows into the ledger entry, and flush them often, or to files.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from collections import Counter
 from pathlib import Path
 
 import viewkeeper as vk
+from tests.inventory import FILES
 from viewkeeper.errors import StorageError
 from viewkeeper.store.file_reading import read_files
 
 TABLES = ("checking", "savings", "newest")
 Rows = Counter[tuple[int, ...]]
+
+TUNING = {"entry": vk.Tuning(flushed_batches=2), "files": FILES}
 
 COMPACT_EVERY = 3
 VACUUM_EVERY = 4
@@ -104,9 +107,9 @@ def _parents() -> dict[int, int]:
     return parents
 
 
-def main(path: str, engine: str, count: int) -> None:
+def main(path: str, engine: str, count: int, form: str) -> None:
     """Goes on from where the database is."""
-    db = vk.connect(path, engine=engine)
+    db = vk.connect(path, engine=engine, tuning=TUNING[form])
     (found,) = db.sql("SELECT coalesce(max(serial), 0) FROM newest").rows()
     start = int(found[0])
     print("start", start, *(jvms() if engine == "spark" else []), flush=True)
@@ -125,4 +128,4 @@ def main(path: str, engine: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

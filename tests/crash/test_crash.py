@@ -51,9 +51,9 @@ def spark_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     return {"spark": root / "spark"}
 
 
-def start(path: Path, engine: str, fault: str | None) -> AbstractContextManager[subprocess.Popen[str]]:
+def start(path: Path, engine: str, fault: str | None, form: str) -> AbstractContextManager[subprocess.Popen[str]]:
     environment = {} if fault is None else {"VIEWKEEPER_FAULT": fault}
-    return child(crash_work, path, engine, SERIALS, **environment)
+    return child(crash_work, path, engine, SERIALS, form, **environment)
 
 
 def death_of(worker: subprocess.Popen[str], before: int, heard: str = "") -> Death:
@@ -108,12 +108,12 @@ def check_epochs(db: vk.Database, serial: int, seed: int) -> None:
         assert crash_work.contents(db, epoch) == crash_work.contents_after(epoch - 1)
 
 
-def kill_at(templates: dict[str, Path], place: Path, engine: str, point: str, times: int) -> None:
+def kill_at(templates: dict[str, Path], place: Path, engine: str, point: str, times: int, form: str = "entry") -> None:
     """Lets a child die the n-th time it comes to a point; the child must really die there."""
     template = "spark" if engine == "spark" else "old" if point.startswith("snapshot") else "young"
     shutil.copytree(templates[template], place)
     before = serial_at(place, engine)
-    with start(place, engine, f"kill:{point}:{times}") as worker:
+    with start(place, engine, f"kill:{point}:{times}", form) as worker:
         death = death_of(worker, before)
     assert death.signal == signal.SIGKILL, f"the child did not come to {point} {times} times"
     assert bool(death.processes) == (engine == "spark")
@@ -142,7 +142,7 @@ def kill_at_random(templates: dict[str, Path], place: Path, seed: int, kills: in
     shutil.copytree(templates["old"], place)
     serial = serial_at(place, "sail")
     for _ in range(kills):
-        with start(place, "sail", None) as worker:
+        with start(place, "sail", None, chance.choice(["entry", "entry", "files"])) as worker:
             assert worker.stdout is not None
             heard = worker.stdout.readline()
             time.sleep(chance.uniform(0.0, 0.8))
@@ -154,8 +154,15 @@ def kill_at_random(templates: dict[str, Path], place: Path, seed: int, kills: in
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_point(templates: dict[str, Path], tmp_path: Path, point: str) -> None:
-    """In the third commit, or where that would take long the first time it comes there."""
+    """The third time it comes there, or where that would take long the first time."""
     kill_at(templates, tmp_path / "lake", "sail", point, 3 if point.startswith(("batch", "entry")) else 1)
+
+
+@pytest.mark.parametrize(
+    "point", [point for point in POINTS if point.startswith(("batch", "entry"))] + long("compact-written")
+)
+def test_killed_at_a_point_of_a_commit_with_files(templates: dict[str, Path], tmp_path: Path, point: str) -> None:
+    kill_at(templates, tmp_path / "lake", "sail", point, 3, "files")
 
 
 def test_killed_at_random_moments(templates: dict[str, Path], tmp_path: Path) -> None:
@@ -188,7 +195,8 @@ def test_killed_while_creating_a_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize("times", range(1, 11))
 @pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("snapshot")])
 def test_killed_at_a_point_many_times(templates: dict[str, Path], tmp_path: Path, point: str, times: int) -> None:
-    kill_at(templates, tmp_path / "lake", "sail", point, times)
+    form = "files" if point.startswith("batch") and times % 2 else "entry"
+    kill_at(templates, tmp_path / "lake", "sail", point, times, form)
 
 
 @pytest.mark.long

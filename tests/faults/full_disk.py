@@ -1,8 +1,9 @@
 """A process that may write no large files, as if the disk were full: says what happens to its writes.
 
-`full_disk.py <database> rows|load|snapshot|compact` tries something under a limit, says the error, lifts the limit
-and does it again. `full_disk.py <database> insert` writes without a limit, for a fault to end it. `full_disk.py
-<database> vacuum|entry` opens the database when nothing at all can be written, and sweeps, or tries to commit first.
+`full_disk.py <database> rows|inlined|load|snapshot|compact` tries something under a limit, says the error, lifts the
+limit and does it again; rows are written to files, or `inlined` in the ledger entry. `full_disk.py <database> insert`
+writes without a limit, for a fault to end it. `full_disk.py <database> vacuum|entry` opens the database when nothing at
+all can be written, and sweeps, or tries to commit first.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import viewkeeper as vk
+from tests.inventory import FILES
 from viewkeeper.errors import ViewkeeperError
 
 SMALL = 4_000
@@ -70,14 +72,15 @@ def commit_until_snapshot(db: vk.Database) -> None:
 
 def main(path: str, what: str) -> None:
     """Tries under a limit, then without; the error, and the epochs after each."""
-    with vk.connect(path, engine="sail") as db:
+    with vk.connect(path, engine="sail", tuning=None if what == "inlined" else FILES) as db:
         actions: dict[str, Callable[[], object]] = {
             "rows": lambda: insert(db, 1_000),
+            "inlined": lambda: insert(db, 1_000),
             "load": lambda: load(db),
             "snapshot": lambda: commit_until_snapshot(db),
             "compact": lambda: db.compact("t"),
         }
-        sizes = {"rows": SMALL, "load": 100_000, "snapshot": SMALL, "compact": SMALL}
+        sizes = {"rows": SMALL, "inlined": SMALL, "load": 100_000, "snapshot": SMALL, "compact": SMALL}
         db.sql("SELECT * FROM small").rows()  # the engine is up before the limit is
         with limit(sizes[what]):
             problem = attempt(actions[what])
@@ -103,7 +106,7 @@ if __name__ == "__main__":
     if sys.argv[2] in ("vacuum", "entry"):
         without_room(sys.argv[1], sys.argv[2])
     elif sys.argv[2] == "insert":
-        with vk.connect(sys.argv[1], engine="sail") as db:
+        with vk.connect(sys.argv[1], engine="sail", tuning=FILES) as db:
             insert(db, 1_000)
     else:
         main(sys.argv[1], sys.argv[2])

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
-from tests.inventory import check_ledger
+from tests.inventory import FILES, check_ledger
 from viewkeeper.cli.checks import Finding
 from viewkeeper.cli.database_checks import check_database
 from viewkeeper.errors import StorageError
+from viewkeeper.log.inlined import split_entry
 
 LEAVE = "restore this file from a backup of the database; leave the other files as they are"
 
@@ -36,8 +37,9 @@ def total(db: vk.Database) -> int:
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Another body with a checksum that fits."""
-    text = json.dumps(change(json.loads(path.read_bytes().split(b"\n")[0])), separators=(",", ":")).encode()
-    path.write_bytes(text + b"\n" + f"{zlib.crc32(text):08x}\n".encode())
+    head, data = split_entry(path.read_bytes())
+    text = json.dumps(change(json.loads(head.split(b"\n")[0])), separators=(",", ":")).encode()
+    path.write_bytes(text + b"\n" + f"{zlib.crc32(text):08x}\n".encode() + data)
 
 
 def problems(lake: Path) -> list[Finding]:
@@ -163,6 +165,8 @@ def test_an_entry_that_was_written_again_otherwise(lake: Path) -> None:
 
 
 def test_an_empty_ledger_beside_data_is_no_new_database(lake: Path) -> None:
+    with vk.connect(lake, engine="sail") as db:
+        db.compact()
     shutil.move(lake / "ledger", lake.parent / "ledger")
     (lake / "ledger").mkdir()
     with pytest.raises(StorageError, match="is empty, but there are data files: its entries are lost") as caught:
@@ -224,7 +228,7 @@ def unchained(lake: Path) -> None:
 
 def test_a_ledger_without_a_chain_is_read_and_chained_from_then_on(lake: Path) -> None:
     unchained(lake)
-    with vk.connect(lake, engine="sail") as db:
+    with vk.connect(lake, engine="sail", tuning=FILES) as db:
         assert total(db) == 15
         assert [row["epoch"] for row in db.history()] == [6, 5, 4, 3, 2, 1]
         insert(db, 6)

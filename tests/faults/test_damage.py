@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import viewkeeper as vk
-from tests.inventory import check_ledger
+from tests.inventory import FILES, check_ledger
 from tests.marks import spark_long
 from viewkeeper.errors import StorageError
 
@@ -139,7 +139,7 @@ def damage(file: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["missing", "garbage", "cut"])
 def test_damaged_data_file(connect: Connect, how: str) -> None:
-    db = connect()
+    db = connect(tuning=FILES)
     db.sql("CREATE TABLE t (x BIGINT); CREATE TABLE whole (y BIGINT)")
     db.sql("INSERT INTO t VALUES (1), (2); INSERT INTO t VALUES (3); INSERT INTO whole VALUES (7)")
     relation = db._store.state.find("t")
@@ -180,7 +180,7 @@ def test_damaged_data_file(connect: Connect, how: str) -> None:
 @pytest.mark.parametrize("how", ["garbage", *spark_long("missing", "cut")])
 def test_damaged_data_file_behind_a_key(connect: Connect, how: str) -> None:
     """The look-up of a key must not take a file that cannot be read for one without the key."""
-    db = connect()
+    db = connect(tuning=FILES)
     db.sql("CREATE TABLE t (x BIGINT PRIMARY KEY)")
     db.sql("INSERT INTO t VALUES (1), (3); INSERT INTO t VALUES (2)")
     relation = db._store.state.find("t")

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 import viewkeeper as vk
 import viewkeeper.store.batches as batch
+from tests.inventory import FILES
 from viewkeeper.cli.database_checks import check_database
 from viewkeeper.errors import StorageError
 
@@ -27,7 +28,7 @@ def files_of(db: vk.Database, table: str) -> list[Path]:
 
 
 def test_a_flipped_byte_never_gives_other_rows(connect: Connect) -> None:
-    db = connect()
+    db = connect(tuning=FILES)
     db.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, s STRING, d DOUBLE); CREATE TABLE u (k BIGINT)")
     rows = pa.table({"k": range(300), "s": [f"name {k % 7}" for k in range(300)], "d": [k / 3 for k in range(300)]})
     with db.transaction() as tx:

@@ -13,7 +13,7 @@ import pytest
 
 import viewkeeper as vk
 from tests.faults import full_disk
-from tests.inventory import check_ledger, check_nothing_left_over, disk_files
+from tests.inventory import FILES, check_ledger, check_nothing_left_over, disk_files, entries_with_data
 from tests.processes import child
 
 LOADED = 150_000
@@ -21,7 +21,7 @@ LOADED = 150_000
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    with vk.connect(tmp_path / "lake", engine="sail") as db:
+    with vk.connect(tmp_path / "lake", engine="sail", tuning=FILES) as db:
         db.sql("CREATE TABLE t (x BIGINT, s STRING); CREATE TABLE small (y BIGINT)")
         db.sql("INSERT INTO small VALUES (0)")
         for _ in range(3):
@@ -58,6 +58,27 @@ def test_a_batch_does_not_fit(lake: Path) -> None:
     assert first["files"] == 4, "the part that did fit was removed"
     assert second["epoch"] == 7
     assert counts(lake) == (1_300, 2)
+
+
+def test_an_entry_with_rows_does_not_fit(lake: Path) -> None:
+    first, second = run(lake, "inlined")
+    assert first["problem"]["class"] == "StorageError"
+    assert "failed: File too large" in first["problem"]["message"]
+    assert (first["epoch"], first["files"], second["epoch"]) == (6, 4, 7)
+    assert counts(lake) == (1_300, 2)
+
+
+def test_vacuum_without_room_leaves_the_data_of_entries(lake: Path) -> None:
+    """An entry loses its data by being replaced, for which there is no room; when there is, the data is removed."""
+    with vk.connect(lake, engine="sail") as db:
+        db.sql("INSERT INTO small VALUES (1)")
+        db.compact()
+    assert len(entries_with_data(lake)) == 1
+    said, _ = sweep_without_room(lake, "vacuum")
+    assert said == {"problem": None, "entries": 0, "files": 0, "rows": [300, 2]}
+    assert len(entries_with_data(lake)) == 1
+    assert counts(lake) == (300, 2)
+    assert entries_with_data(lake) == set()
 
 
 def test_a_load_does_not_fit(lake: Path) -> None:

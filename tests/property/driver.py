@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 import viewkeeper as vk
+from tests.inventory import MIXED
 from tests.property.model import (
     Bag,
     Model,
@@ -31,7 +32,7 @@ class Driver(Statements):
     def __init__(self, connect: Callable[..., vk.Database], seed: int, *, span: int = 12, **options: Any) -> None:
         super().__init__(seed, span)
         self.connect = connect
-        self.options = {"durability": "process", **options}
+        self.options = {"durability": "process", "tuning": MIXED, **options}
         self.seed = seed
         self.db = connect(f"lake{seed}", **self.options)
         self.history: dict[int, Model] = {0: self.model.copy()}

@@ -203,7 +203,7 @@ def test_conditions_never_skip_a_row_that_matches(
 ) -> None:
     """DELETE and UPDATE with WHERE, over many small files, change the rows that SELECT with that WHERE gives."""
     draw = random.Random(seed)
-    db = connect(durability="process", tuning=vk.Tuning(merged_files=1000))
+    db = connect(durability="process", tuning=vk.Tuning(merged_files=1000, inlined_rows=0))
     db.sql(f"CREATE TABLE t ({COLUMNS})")
     number = 0
     for name, values in VALUES.items():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import viewkeeper as vk
+from tests.inventory import MIXED
 from tests.marks import long
 from tests.property.shrinking import keep_reproduction
 from tests.property.view_cases import Maker
@@ -23,7 +24,7 @@ def check(connect: Callable[..., vk.Database], seed: int, **sizes: int) -> Outco
     """Runs the case of a seed; what fails is shrunk and written down as a golden file."""
     case = Maker(seed, **sizes).case()
     numbers = itertools.count()
-    outcome = Run(connect(f"views{seed}", durability="process"), case).run()
+    outcome = Run(connect(f"views{seed}", durability="process", tuning=MIXED), case).run()
     if outcome.wrong:
         kept = [
             keep_reproduction(case, name, what, seed, lambda: connect(f"again{next(numbers)}", durability="process"))

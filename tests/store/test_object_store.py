@@ -29,6 +29,7 @@ WORK = """
     import sys
     import pyarrow as pa
     import viewkeeper as vk
+    from viewkeeper.catalog.data_files import place_of
     from viewkeeper.catalog.settings import Settings
     from viewkeeper.log.object_storage import ObjectStorage
     from viewkeeper.log.turns import sweep_turns, turn
@@ -37,10 +38,12 @@ WORK = """
 
     options = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1",
                "aws_endpoint": sys.argv[1], "aws_allow_http": "true"}
+    few = vk.Tuning(flushed_batches=3)
     storage = ObjectStorage("s3://lake/plain", options)
     assert storage.create("x/1", b"one", "entry") is True
     assert storage.create("x/1", b"two", "entry") is False
     assert storage.read("x/1") == b"one" and storage.read("x/2") is None
+    assert storage.head("x/1", 2) == b"on" and storage.head("x/1", 9) == b"one" and storage.head("x/2", 9) is None
     assert [item.path for item in storage.list("x")] == ["x/1"]
     storage.delete(["x/1", "x/2"])
     assert storage.read("x/1") is None
@@ -72,6 +75,19 @@ WORK = """
         assert db.sql("SELECT count(*) FROM t AS OF EPOCH 5").rows() == [(150_003,)]
     with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
         assert db.sql("SELECT count(*) FROM t").rows() == [(903,)]
+
+    with vk.connect("s3://lake/small", engine="sail", storage_options=options, tuning=few) as db:
+        db.sql("CREATE TABLE t (a BIGINT PRIMARY KEY, b STRING)")
+        for number in range(7):
+            db.sql(f"INSERT INTO t VALUES ({number}, 'x')")
+        db._store.housekeeping.wait()
+        assert sum(file.is_inlined for file in db._store.state.find("t").files) < 7
+        assert db.vacuum(grace=0).bytes > 0
+        with vk.connect("s3://lake/small", engine="sail", storage_options=options) as other:
+            assert other.sql("SELECT count(*), sum(a) FROM t").rows() == [(7, 21)]
+            assert other.sql("SELECT count(*) FROM t AS OF EPOCH 4").rows() == [(3,)]
+            other.compact()
+            assert other.sql("SELECT count(*) FROM t AS OF EPOCH 7").rows() == [(6,)]
 
     with turn(storage, "r", "me") as mine, turn(storage, "r", "you") as yours, turn(storage, "s", "you") as other:
         assert (mine, yours, other) == (True, False, True)
@@ -117,9 +133,11 @@ WORK = """
         storage.write(lost, good, "test")
         insert(db, -4)
         file = max((file for file in db._store.state.find("t").files if file.rows == 1), key=lambda f: f.first_epoch)
-        data = bytearray(storage.read(file.path))
-        data[len(data) // 2] ^= 1
-        storage.write(file.path, bytes(data), "test")
+        assert file.is_inlined
+        entry, _ = place_of(file.path)
+        data = bytearray(storage.read(entry))
+        data[-20] ^= 1
+        storage.write(entry, bytes(data), "test")
     with vk.connect("s3://lake/db", engine="sail", storage_options=options) as db:
         refused(lambda: db.compact("t"), f"the data file {file.path} is damaged")
         by_engine = f"SELECT count(*) FROM t AS OF EPOCH {db.epoch}"

@@ -10,6 +10,7 @@ import pytest
 
 import viewkeeper as vk
 import viewkeeper.store.compaction as compaction
+from tests.inventory import FILES
 from viewkeeper.errors import RuleLoop
 from viewkeeper.transaction.change import Commit
 from viewkeeper.transaction.marks import Mark, change_since, set_mark
@@ -113,11 +114,11 @@ def test_effects_happen_once_though_the_commit_is_prepared_again(connect: Connec
         tx.insert("t", [(2, 50)])
         append, tries = shop._store.ledger.append, []
 
-        def slow(state: Any, entry: Any) -> Any:
+        def slow(state: Any, entry: Any, data: bytes) -> Any:
             if not tries:
                 tries.append(1)
                 connect().sql("INSERT INTO t VALUES (9, 90)")  # comes in between: this entry loses the number
-            return append(state, entry)
+            return append(state, entry, data)
 
         shop._store.ledger.append = slow  # type: ignore[method-assign]
     assert tx.commit_info is not None
@@ -152,6 +153,7 @@ def test_compaction_is_behind_the_commit(shop: vk.Database, monkeypatch: pytest.
         return replace(*arguments)
 
     monkeypatch.setattr(compaction, "_replace", waiting)
+    shop._store.engine.tuning = FILES
     for number in range(20):
         shop.sql(f"INSERT INTO t VALUES ({number}, {number})")  # none of them waits for the compaction
     assert inside.wait(60)
@@ -166,7 +168,7 @@ def test_compaction_is_behind_the_commit(shop: vk.Database, monkeypatch: pytest.
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 def test_close_waits_for_compaction(connect: Connect) -> None:
-    db = connect()
+    db = connect(tuning=FILES)
     db.sql("CREATE TABLE t (k INT)")
     for number in range(13):
         db.sql(f"INSERT INTO t VALUES ({number})")

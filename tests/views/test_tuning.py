@@ -54,7 +54,7 @@ def test_views_stay_true_with_the_least_thresholds(connect: Callable[..., vk.Dat
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 def test_a_handle_has_its_own(connect: Callable[..., vk.Database]) -> None:
-    few, usual = connect(tuning=vk.Tuning(file_rows=10)), connect()
+    few, usual = connect(tuning=vk.Tuning(file_rows=10, inlined_rows=0)), connect()
     few.sql("CREATE TABLE t (n INT); CREATE TABLE u (n INT)")
     with few.transaction() as tx:
         tx.insert("t", [(number,) for number in range(35)])

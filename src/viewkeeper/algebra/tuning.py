@@ -15,6 +15,8 @@ LEAST = {
     "load_rows": 1,
     "load_bytes": 1,
     "merged_files": 2,
+    "flushed_batches": 1,
+    "flushed_rows": 1,
     "set_parts": 1,
     "view_threads": 1,
     "action_threads": 1,
@@ -65,6 +67,21 @@ class Tuning:
 
     merged_files: int = 12
     """Files of similar size that are merged: fewer would rewrite rows more often, more would slow down reads."""
+
+    inlined_rows: int = 4_000
+    """Most rows of a commit, of all relations, that are written into its ledger entry and not to files of their own."""
+
+    inlined_bytes: int = 1 << 20
+    """The same in bytes, so that entries stay small."""
+
+    flushed_batches: int = 32
+    """Batches of a relation inside ledger entries that are flushed to a file: each is a part of every read of it."""
+
+    flushed_rows: int = 10_000
+    """The same in rows: an engine gets them inside every query that reads them."""
+
+    held_bytes: int = 64 << 20
+    """Bytes of ledger entries whose rows are held in memory; others are read from the entry when wanted."""
 
     page_rows: int = 1_000
     """Rows of a Parquet page: the least that is decoded of a column for one key."""

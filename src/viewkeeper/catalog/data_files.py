@@ -1,4 +1,8 @@
-"""Data files, as the ledger names them."""
+"""Data files, as the ledger names them.
+
+The batch of a small commit has no file of its own: it is part of the ledger entry, and its path is that of the entry
+with the position of the batch in the entry's data, as in `ledger/000000000007.json#64`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,10 @@ from viewkeeper.catalog.column_bounds import Bound
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of signed rows that the ledger names. A file written by an old version has no checksum."""
+    """A Parquet file of signed rows that the ledger names, or a batch inside a ledger entry (*inlined*).
+
+    A file written by an old version has no checksum.
+    """
 
     path: str
     rows: int
@@ -25,6 +32,11 @@ class DataFile:
     last_epoch: int = 0
     merged: bool = False
     checksum: str | None = None
+
+    @property
+    def is_inlined(self) -> bool:
+        """Whether its rows are inside a ledger entry."""
+        return is_inlined(self.path)
 
     def to_json(self, schema: Schema) -> dict[str, Any]:
         """For the ledger. A commit's own files get their epoch from the entry."""
@@ -60,3 +72,14 @@ class DataFile:
             body.get("merged", False),
             body.get("crc32"),
         )
+
+
+def is_inlined(path: str) -> bool:
+    """Whether a path is that of a batch inside a ledger entry."""
+    return "#" in path
+
+
+def place_of(path: str) -> tuple[str, int]:
+    """The ledger entry with an inlined batch, and the position of the batch in the entry's data."""
+    entry, _, position = path.partition("#")
+    return entry, int(position)

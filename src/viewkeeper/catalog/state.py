@@ -38,7 +38,8 @@ MARK_SECONDS = 60.0
 class State:
     """Everything the ledger says, up to entry `number`.
 
-    `link` is the hash of that entry, which the next one carries; `chained`: whether it carries one itself.
+    `link` is the hash of that entry, which the next one carries; `chained`: whether it carries one itself. `format` is
+    the newest format of the ledger so far.
     """
 
     number: int
@@ -56,6 +57,7 @@ class State:
     functions: Mapping[str, Function] = field(default_factory=dict)
     rules: Mapping[str, ActiveRule] = field(default_factory=dict)
     waiting: tuple[Waiting, ...] = ()
+    format: int = 1
 
     def find(self, name: str, epoch: int | None = None) -> Relation | None:
         """The relation of a name (without regard to case) at an epoch, the newest if none is given.
@@ -179,11 +181,12 @@ class State:
     def first(entry: dict[str, Any]) -> State:
         """The state after entry 1, which creates the database."""
         state = State(1, 0, Settings.from_json(entry["settings"]), entry["keep"], marks=((0, entry["at"]),))
-        return replace(state, link=entry["hash"], chained="before" in entry)
+        return replace(state, link=entry["hash"], chained="before" in entry, format=entry["format"])
 
     def apply(self, entry: dict[str, Any]) -> State:
         """The state after one more entry."""
-        state = replace(self, number=entry["number"], link=entry["hash"], chained="before" in entry)
+        newest = max(self.format, entry.get("format", 1))
+        state = replace(self, number=entry["number"], link=entry["hash"], chained="before" in entry, format=newest)
         if entry["kind"] == "commit":
             return state._apply_commit(entry)
         return state._apply_housekeeping(entry)
@@ -304,4 +307,5 @@ class State:
             functions=applied({}, body.get("functions", {})),
             rules=rules_after({}, body.get("rules", {})),
             waiting=waiting_after((), body.get("waiting", ()), 0.0),
+            format=body.get("format", 1),
         )

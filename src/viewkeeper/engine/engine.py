@@ -254,11 +254,12 @@ class Engine:
         """The rows of a user's Parquet files, which all have the same columns."""
         return self._guard(lambda: self.session.read.parquet(*paths))
 
-    def arrow(self, table: pa.Table, schema: Schema, extra: str = "") -> Frame:
-        """Arrow rows as a frame: sent with the query when few, through a scratch file when many."""
+    def arrow(self, table: pa.Table, schema: Schema, extra: str = "", *, direct: bool = False) -> Frame:
+        """Arrow rows as a frame: sent with the query when few (or `direct`), through a scratch file when many."""
         # Sail shows Arrow's values below a NULL struct that is sent with the query; read from a file, they are NULL.
         structs = self.kind == "sail" and any(p.fields for column in schema for p in column.type.parts())
-        if (table.num_rows > self.tuning.direct_rows or (structs and table.num_rows)) and self.put_scratch is not None:
+        many = (table.num_rows > self.tuning.direct_rows and not direct) or (structs and table.num_rows)
+        if many and self.put_scratch is not None:
             return self.files([self.put_scratch(table)], schema, extra)
         names = tuple(part.split()[0] for part in extra.split(", ") if part)
         return self._guard(lambda: local_frame(self.session, table, schema, names))

@@ -8,6 +8,7 @@ from typing import Any
 
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
+from viewkeeper.log.inlined import split_entry
 from viewkeeper.log.ledger import Ledger, missing, unpack
 from viewkeeper.log.storage import Storage
 
@@ -35,6 +36,7 @@ def audit_ledger(storage: Storage) -> Iterator[Fault]:
                 raise ledger.lost(number, max(entries | snapshots)) if number in absent else ledger.lost(number, number)
             if whole:
                 state = _applied(ledger, state, entry)
+            yield from _check_data(ledger, number, entry)
         except StorageError as problem:
             whole = False  # what follows a fault cannot be folded, but it can still be read
             yield Fault(problem.message, problem.hint or "")
@@ -47,6 +49,16 @@ def _applied(ledger: Ledger, state: State | None, entry: dict[str, Any]) -> Stat
         return State.first(entry)
     ledger.check_chain(state, entry)
     return state.apply(entry)
+
+
+def _check_data(ledger: Ledger, number: int, entry: dict[str, Any]) -> Iterator[Fault]:
+    """Whether as many bytes follow the head of an entry as it says, or none: vacuum removes them all together."""
+    path = ledger.entry_path(number)
+    _, data = split_entry(ledger.storage.read(path) or b"")
+    wanted = entry.get("data", 0)
+    if len(data) not in (0, wanted):
+        found = f"{path} is damaged: {len(data):,} bytes of data follow its head, which says {wanted:,}"
+        yield Fault(found, "restore this file from a backup; the other files are not affected")
 
 
 def _check_snapshot(ledger: Ledger, number: int, state: State | None) -> Iterator[Fault]:

@@ -34,14 +34,14 @@ _checked: OrderedDict[str, tuple[Stamp, str]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def checksum(data: bytes) -> str:
+def checksum(data: bytes | memoryview) -> str:
     """The checksum of a file's bytes, as the ledger records it."""
     return f"{zlib.crc32(data):08x}"
 
 
-def checked_bytes(storage: Storage, file: DataFile) -> bytes:
-    """The bytes of a file. Raises StorageError unless size and checksum are those in the ledger."""
-    data = storage.read(file.path)
+def checked_bytes(storage: Storage, file: DataFile) -> bytes | memoryview:
+    """The bytes of a file or of an inlined batch. Raises StorageError unless size and checksum are the ledger's."""
+    data = storage.inlined.batch(storage, file) if file.is_inlined else storage.read(file.path)
     if data is None:
         raise missing_file(file)
     _check_size(file, len(data))

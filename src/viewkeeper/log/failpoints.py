@@ -22,6 +22,13 @@ POINTS = (
     "snapshot-written",
     "compact-written",
     "compact-entered",
+    "flush-before",
+    "flush-half",
+    "flush-written",
+    "flush-entered",
+    "strip-half",
+    "strip-written",
+    "strip-renamed",
     "vacuum-revoked",
     "vacuum-half",
 )

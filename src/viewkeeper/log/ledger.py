@@ -1,9 +1,10 @@
 """The ledger: numbered entries, each created exclusively. The single atomic point of every commit.
 
-An entry is one line of JSON with its checksum. It carries its number and the hash of the entry before it, so that a
-missing, changed, moved or copied entry is detected and never mistaken for the end of history. A commit carries an
-epoch; housekeeping (files replaced by others with the same contents) carries none. Every hundredth entry is followed by
-a snapshot of the whole state, which is derived: a snapshot that does not agree with the entries is not used.
+The head of an entry is one line of JSON with its checksum. It carries its number and the hash of the head before it,
+so that a missing, changed, moved or copied entry is detected and never mistaken for the end of history. A commit has an
+epoch; housekeeping (files replaced by others with the same contents) has none. The rows of a small commit follow the
+head in the same file (`inlined.py`). Every hundredth entry is followed by a snapshot of the whole state, which is
+derived: a snapshot that does not agree with the entries is not used.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from viewkeeper.catalog.settings import Settings
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
+from viewkeeper.log.inlined import split_entry
 from viewkeeper.log.storage import Storage, now
 
 FORMAT = 4
@@ -28,8 +30,13 @@ FORMAT = 4
 
 1: tables. 2: views. 3: each entry holds the hash of the one before (`before`). The chain of an older database begins
 with the first entry that is added to it. An entry that a snapshot follows holds the hash of its contents (`state`).
-4: expressions in definitions are trees; those of older entries are text, and are read as Opaque.
+4: expressions in definitions are trees; those of older entries are text, and are read as Opaque. Data may follow the
+head of an entry, and hashes are those of heads. An earlier version would take an entry with data for a damaged one, so
+there is always one of format 4 without data before, by which it sees that the format is newer.
 """
+
+HEAD_BYTES = 64 << 10
+"""The bytes that are read of an entry at first; few heads are longer."""
 
 SNAPSHOT_EVERY = 100
 
@@ -157,8 +164,14 @@ class Ledger:
 
     def entry(self, number: int) -> dict[str, Any] | None:
         """One entry, with its own `hash`; None if it does not exist."""
-        data = self.storage.read(self.entry_path(number))
-        return None if data is None else {**unpack(data, self.entry_path(number)), "hash": _hash(data)}
+        path = self.entry_path(number)
+        data = self.storage.head(path, HEAD_BYTES)
+        if data is not None and len(data) == HEAD_BYTES and data.count(b"\n") < 2:
+            data = self.storage.read(path)
+        if data is None:
+            return None
+        head, _ = split_entry(data)
+        return {**unpack(head, path), "hash": _hash(head)}
 
     def entries(self, newest: int) -> Iterator[dict[str, Any]]:
         """Entries from the newest back to the first; checks the chain."""
@@ -201,28 +214,49 @@ class Ledger:
 
     # writing -------------------------------------------------------------------------------------
 
-    def append(self, state: State, entry: dict[str, Any]) -> State | None:
-        """Appends an entry after `state` and returns the new state; None if another writer took the number."""
+    def append(self, state: State, entry: dict[str, Any], data: bytes = b"") -> State | None:
+        """Appends an entry after `state` and returns the new state; None if another writer took the number.
+
+        `data` are the inlined batches of the entry's files; their paths in `entry` are positions in it, as in `#64`.
+        """
+        if data and state.format < FORMAT:
+            marked = self.append(state, {"kind": "maintenance"})
+            if marked is None:
+                return None
+            state = marked
         number = state.number + 1
         if self._goes_on(state):
             if self._sought(number) is None:
                 raise self.lost(number, self._last(number))
             return None
-        body = {**entry, "number": number, "at": now(), "id": uuid.uuid4().hex, "before": state.link}
+        about = {"format": FORMAT, "number": number, "at": now(), "id": uuid.uuid4().hex, "before": state.link}
+        body = {**entry, **about}
+        if data:
+            body |= {"files": _placed(entry["files"], self.entry_path(number)), "data": len(data)}
         if number % SNAPSHOT_EVERY == 0:
             body["state"] = _digest(state.apply({**json.loads(json.dumps(body)), "hash": ""}).to_json())
-        data = _pack(body)
-        if not self.storage.create(self.entry_path(number), data, "entry"):
+        head = _pack(body)
+        if not self.storage.create(self.entry_path(number), head + data, "entry"):
             # If a store answers too late, its client asks again and then finds the entry: our own.
             there = self.entry(number)
             if there is None or there.get("id") != body["id"]:
                 return None
-        after = state.apply({**json.loads(json.dumps(body)), "hash": _hash(data)})
+        after = state.apply({**json.loads(json.dumps(body)), "hash": _hash(head)})
+        if data:
+            self.storage.inlined.put(self.entry_path(number), data)
         if number % SNAPSHOT_EVERY == 0:
             # The entry exists, so the commit has happened; a snapshot is derived, and the next one will do as well.
             with contextlib.suppress(StorageError):
                 self.storage.write(self.snapshot_path(number), _pack(after.to_json()), "snapshot")
         return after
+
+
+def _placed(files: dict[str, list[dict[str, Any]]], entry: str) -> dict[str, list[dict[str, Any]]]:
+    """The files of an entry, inlined batches with the path of the entry that they are in."""
+    return {
+        key: [{**file, "path": entry + file["path"]} if file["path"].startswith("#") else file for file in added]
+        for key, added in files.items()
+    }
 
 
 def missing(entries: Iterable[int], snapshots: Iterable[int]) -> list[int]:
@@ -269,7 +303,7 @@ def _pack(body: dict[str, Any]) -> bytes:
 
 
 def unpack(data: bytes, path: str) -> dict[str, Any]:
-    """The contents of an entry or a snapshot. Raises StorageError if it is damaged, or of a newer version."""
+    """The contents of the head of an entry, or of a snapshot. Raises StorageError if damaged or of a newer version."""
     text, _, check = data.rstrip(b"\n").rpartition(b"\n")
     if not text or check != f"{zlib.crc32(text):08x}".encode():
         raise StorageError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from viewkeeper.errors import StorageError
 from viewkeeper.log.failpoints import point
+from viewkeeper.log.inlined import Inlined
 from viewkeeper.log.storage import Listed, NotPermitted, Stamp
 
 
@@ -21,6 +22,7 @@ class ObjectStorage:
         import obstore.store
 
         self.root = url.rstrip("/")
+        self.inlined = Inlined()
         client = {name.removeprefix("aws_"): value for name, value in options.items() if "allow_" in name}
         config = {name: value for name, value in options.items() if "allow_" not in name}
         try:
@@ -41,6 +43,16 @@ class ObjectStorage:
 
         try:
             return bytes(obstore.get(self._store, path).bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as problem:
+            raise self._explain(problem, f"reading {path}") from problem
+
+    def head(self, path: str, size: int) -> bytes | None:
+        import obstore
+
+        try:
+            return bytes(obstore.get(self._store, path, options={"range": (0, size)}).bytes())
         except FileNotFoundError:
             return None
         except Exception as problem:
@@ -82,6 +94,9 @@ class ObjectStorage:
         except Exception as problem:
             raise self._explain(problem, f"writing {path}") from problem
         point(f"{mark}-synced")
+
+    def shorten(self, path: str, head: bytes, mark: str) -> None:
+        self.write(path, head, mark)
 
     def sync(self, paths: Iterable[str]) -> None:
         """An object store answers a put when it is durable."""

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 from viewkeeper.errors import StorageError
 from viewkeeper.log.failpoints import point
+from viewkeeper.log.inlined import Inlined
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -55,9 +56,13 @@ class Storage(Protocol):
 
     root: str
     local: bool
+    inlined: Inlined
 
     def read(self, path: str) -> bytes | None:
         """The bytes at a path, or None."""
+
+    def head(self, path: str, size: int) -> bytes | None:
+        """The first bytes at a path, at most so many, or None."""
 
     def open(self, path: str) -> IO[bytes]:
         """The bytes at a path, as a file that is read piece by piece."""
@@ -67,6 +72,9 @@ class Storage(Protocol):
 
     def write(self, path: str, data: bytes, mark: str) -> None:
         """Writes a path durably and atomically: all of it or nothing."""
+
+    def shorten(self, path: str, head: bytes, mark: str) -> None:
+        """Replaces a file by its first bytes, atomically. After a loss of power it may have all of them again."""
 
     def sync(self, paths: Iterable[str]) -> None:
         """Makes files that the engine wrote durable."""
@@ -143,6 +151,7 @@ class LocalStorage:
     def __init__(self, root: str, durability: str) -> None:
         self.root = root
         self.durable = durability != "process"
+        self.inlined = Inlined()
         self._locks: dict[str, BaseFileLock] = {}
         self._lasts: dict[str, tuple[int, str]] = {}
 
@@ -153,6 +162,15 @@ class LocalStorage:
         try:
             with open(self._full(path), "rb") as file:
                 return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as problem:
+            raise explain(problem, f"reading {path}") from problem
+
+    def head(self, path: str, size: int) -> bytes | None:
+        try:
+            with open(self._full(path), "rb", buffering=0) as file:
+                return file.read(size)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as problem:
@@ -211,6 +229,19 @@ class LocalStorage:
             except OSError as problem:
                 raise explain(problem, f"writing {path}") from problem
         point(f"{mark}-synced")
+
+    def shorten(self, path: str, head: bytes, mark: str) -> None:
+        target = self._full(path)
+        while True:
+            temporary = self._write_beside(target, head, mark)
+            try:
+                os.replace(temporary, target)
+                break
+            except FileNotFoundError:
+                continue  # another sweep removed the temporary file
+            except OSError as problem:
+                raise explain(problem, f"writing {path}") from problem
+        point(f"{mark}-renamed")
 
     def _write_beside(self, target: str, data: bytes, mark: str) -> str:
         directory = os.path.dirname(target)

@@ -4,6 +4,8 @@ First it removes what needs no ledger entry, so that a full disk can be freed: s
 replaced, and files left behind by writers that are proven to be dead. Then it writes an entry and removes the rest. The
 entry makes that safe: it revokes a writer before its unnamed files are removed. If the writer's own entry came before,
 its files are named and stay; if it comes after, the writer sees that it is revoked and does not commit.
+
+The bytes of inlined batches that a flush has replaced are removed by replacing their ledger entry by its head alone.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from viewkeeper.catalog.data_files import is_inlined, place_of
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
 from viewkeeper.log.failpoints import point
+from viewkeeper.log.inlined import split_entry
 from viewkeeper.log.leases import Leases, found_leases, lease_of
 from viewkeeper.log.open_log import LOCK, OpenLog
 from viewkeeper.log.storage import Listed, Storage, is_full, now
@@ -58,7 +62,7 @@ def vacuum(log: OpenLog, grace: float) -> Vacuumed:
             leases.remove_dead(storage)
         unnamed = {path: item for path, item in listed.items() if path not in named and path not in set(left)}
         try:
-            forgotten, swept = _enter_and_sweep(log, replaced, unnamed, grace)
+            forgotten, swept, stripped = _enter_and_sweep(log, replaced, unnamed, grace)
         except StorageError as problem:
             if not is_full(problem):
                 raise
@@ -67,16 +71,33 @@ def vacuum(log: OpenLog, grace: float) -> Vacuumed:
                 "run vacuum again when there is some",
                 file=sys.stderr,
             )
-            forgotten, swept = [], []
-        doomed = {*replaced, *left, *swept}
+            forgotten, swept, stripped = [], [], 0
+        doomed = {path for path in (*replaced, *left, *swept) if not is_inlined(path)}
         for key in {path.split("/")[1] for path in doomed} - set(log.state.relations):
             if not storage.list(f"relations/{key}"):
                 storage.remove(f"relations/{key}")
     sizes = [listed[path].size for path in doomed if path in listed]
-    return Vacuumed(len(sizes), sum(sizes), tuple(forgotten))
+    return Vacuumed(len(sizes), sum(sizes) + stripped, tuple(forgotten))
+
+
+def _strip(log: OpenLog, doomed: Collection[str]) -> int:
+    """Removes the data of entries all of whose inlined batches are doomed or were before; how many bytes that were.
+
+    This is done before the ledger records that they are gone: after a crash in between, it is done again.
+    """
+    batches = [path for path in doomed if is_inlined(path)]
+    still = {place_of(path)[0] for path in log.state.named_files().difference(batches) if is_inlined(path)}
+    freed = 0
+    for entry in sorted({place_of(path)[0] for path in batches} - still):
+        head, data = split_entry(log.storage.read(entry) or b"")
+        if data:
+            log.storage.shorten(entry, head, "strip")
+            freed += len(data)
+    return freed
 
 
 def _delete(storage: Storage, paths: list[str], mark: str) -> None:
+    paths = [path for path in paths if not is_inlined(path)]
     half = len(paths) // 2
     storage.delete(paths[:half])
     point(mark)
@@ -85,10 +106,10 @@ def _delete(storage: Storage, paths: list[str], mark: str) -> None:
 
 def _enter_and_sweep(
     log: OpenLog, deleted: Collection[str], unnamed: Mapping[str, Listed], grace: float
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[str], list[str], int]:
     """Records in the ledger which files were deleted and which writers are revoked, and deletes their files.
 
-    Returns the names of forgotten relations, and the files deleted here.
+    Returns the names of forgotten relations, the files deleted here, and the bytes removed from entries.
     """
     forgotten = _forget_dropped(log)
     log.write_lease()
@@ -100,12 +121,14 @@ def _enter_and_sweep(
             for path, item in unnamed.items()
             if now() - item.modified >= grace and lease_of(path) not in leases.alive
         }
-    state = _enter(log, sorted(set(orphans.values()) - log.state.revoked), sorted({*deleted, *replaced}))
+    swept = {*deleted, *replaced}
+    stripped = _strip(log, swept)
+    state = _enter(log, sorted(set(orphans.values()) - log.state.revoked), sorted(swept))
     point("vacuum-revoked")
     named = state.named_files()
-    doomed = [path for path in {*replaced, *orphans} if path not in named]
+    doomed = [path for path in {*replaced, *orphans} if path not in named and not is_inlined(path)]
     log.storage.delete(doomed)
-    return forgotten, doomed
+    return forgotten, doomed, stripped
 
 
 def _replaced(log: OpenLog, leases: Leases, grace: float) -> list[str]:

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import WEIGHT
-from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.data_files import DataFile, is_inlined, place_of
 from viewkeeper.log.storage import Storage
 
 MOST_ROWS = 1_000_000
@@ -32,13 +33,20 @@ class RowCounts:
 
     def _read(self, path: str) -> tuple[int, int] | None:
         try:
-            with self._storage.open(path) as file:
-                weights = pq.ParquetFile(file).read(columns=[WEIGHT])[WEIGHT]
+            weights = self._weights(path)
         except Exception:  # it was compacted and vacuumed: the count is no longer known
             return None
         total = int(pc.sum(weights).as_py() or 0)
         plus = int(pc.sum(pc.filter(weights, pc.greater(weights, 0))).as_py() or 0)
         return plus, plus - total
+
+    def _weights(self, path: str) -> pa.ChunkedArray:
+        if is_inlined(path):
+            entry, position = place_of(path)
+            data = memoryview(self._storage.inlined.data(self._storage, entry) or b"")
+            return pa.ipc.open_stream(pa.py_buffer(data[position:])).read_all()[WEIGHT]
+        with self._storage.open(path) as file:
+            return pq.ParquetFile(file).read(columns=[WEIGHT])[WEIGHT]
 
     def total(self, files: Iterable[DataFile]) -> int | None:
         """How many rows some files hold together; None if it is not known."""

@@ -1,7 +1,7 @@
 """Writing batches: immutable Parquet files of signed rows, sorted by key, each with its exact bounds.
 
 Small batches are written by the driver, large ones by the engine in parallel. Neither is visible to anyone until a
-ledger entry names the files.
+ledger entry names the files. The batches of a small commit have no files at first: they are inlined in its entry.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import concurrent.futures
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ from viewkeeper.log.failpoints import point
 from viewkeeper.log.leases import Lease
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.bounds import measure
-from viewkeeper.store.file_reading import decode
+from viewkeeper.store.file_reading import decode, encode_inlined, read_file
 
 STORED = f"{WEIGHT} bigint, {EPOCH} bigint"
 
@@ -157,7 +157,7 @@ def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
 def describe(part: pa.Table, schema: Schema, path: str, data: bytes, *, merged: bool) -> DataFile:
     """The ledger's description of a file with these rows and bytes."""
     weights = pc.min_max(part[WEIGHT]).as_py()
-    epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py()
+    epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py() if merged else {"min": 0, "max": 0}
     return DataFile(
         path,
         part.num_rows,
@@ -165,19 +165,50 @@ def describe(part: pa.Table, schema: Schema, path: str, data: bytes, *, merged: 
         weights["min"] or 0,
         weights["max"] or 0,
         measure(part, schema),
-        (epochs["min"] or 0) if merged else 0,
-        (epochs["max"] or 0) if merged else 0,
+        epochs["min"] or 0,
+        epochs["max"] or 0,
         merged,
         checksum(data),
     )
 
 
+def can_inline(schema: Schema) -> bool:
+    """Whether batches of a relation may be inlined. Not with nested columns: an engine has to read those from files."""
+    return not any(column.type.is_nested for column in schema)
+
+
+def inlined(batches: Mapping[str, tuple[Schema, pa.Table]]) -> tuple[dict[str, DataFile], bytes]:
+    """Signed rows of relations, by id, as the inlined batches of one entry; and the data of the entry.
+
+    The path of each is its position in the data, until the ledger adds that of the entry.
+    """
+    files: dict[str, DataFile] = {}
+    parts: list[bytes] = []
+    position = 0
+    for key, (schema, rows) in batches.items():
+        data = encode_inlined(rows)
+        files[key] = describe(rows, schema, f"#{position}", data, merged=False)
+        parts.append(data)
+        position += len(data)
+    return files, b"".join(parts)
+
+
 def stored_frame(
     engine: Engine, storage: Storage, files: Sequence[DataFile], schema: Schema, *, late: bool = False
 ) -> Frame:
-    """The stored rows of some files as a frame: columns, weight, and an epoch if the file is merged."""
-    check_files(storage, files, far=engine.kind != "sail")
-    return engine.files([storage.url(file.path) for file in files], schema, STORED, late=late)
+    """The stored rows of some files as a frame: columns, weight, and an epoch if the file is merged.
+
+    The rows of inlined batches are sent with the query, so that the frame depends on no scratch file.
+    """
+    frames: list[Frame] = []
+    own = [file for file in files if not file.is_inlined]
+    if own:
+        check_files(storage, own, far=engine.kind != "sail")
+        frames.append(engine.files([storage.url(file.path) for file in own], schema, STORED, late=late))
+    if len(own) < len(files):
+        rows = pa.concat_tables([read_file(storage, file, schema) for file in files if file.is_inlined])
+        frames.append(engine.arrow(rows, schema, STORED, direct=True))
+    return engine.union(frames)
 
 
 def with_no_epoch(frame: Frame) -> Frame:

@@ -61,7 +61,7 @@ def is_due(state: State, key: str, tuning: Tuning) -> bool:
 def _full_tier(relation: Relation, tuning: Tuning) -> list[DataFile] | None:
     tiers: dict[int, list[DataFile]] = {}
     for file in relation.files:
-        if file.rows < tuning.file_rows // 2:
+        if file.rows < tuning.file_rows // 2 and not file.is_inlined:
             tiers.setdefault(tier(file, tuning.merged_files), []).append(file)
     return next((files for _, files in sorted(tiers.items()) if len(files) >= tuning.merged_files), None)
 
@@ -81,11 +81,38 @@ def compact_relation(store: Store, relation: Relation) -> Compacted | None:
     cancelling = [file for file in files if file.low_weight < 0 and file.first_epoch <= horizon]
     history = any(file.merged and file.first_epoch < horizon for file in cancelling)
     if small < 2 and not (cancelling and len(files) > 1) and not history:
-        return None
+        inlined = [file for file in files if file.is_inlined]
+        return _replace(store, relation, inlined) if inlined else None
     return _replace(store, relation, files)
 
 
 def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Compacted | None:
+    merged = written(store, relation, files)
+    point("compact-written")
+    if not swap(store, [merged]):
+        return None
+    point("compact-entered")
+    after = sum(file.rows for file in merged.added)
+    rows = sum(file.rows for file in files)
+    return Compacted(display_name(store.state.alive(), relation), len(files), len(merged.added), rows, after)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Some files of a relation and those with the same contents that replace them.
+
+    `horizon` is the epoch up to which they were merged; `alone`: that of this relation only.
+    """
+
+    relation: Relation
+    files: Sequence[DataFile]
+    added: Sequence[DataFile]
+    horizon: int
+    alone: bool
+
+
+def written(store: Store, relation: Relation, files: Sequence[DataFile]) -> Merged:
+    """Writes files that replace some others of a relation; nobody sees them yet."""
     horizon = store.state.horizon_of(relation, now())
     alone = store.state.folds_alone(relation)
     rows = sum(file.rows for file in files)
@@ -93,19 +120,8 @@ def _replace(store: Store, relation: Relation, files: Sequence[DataFile]) -> Com
     if rows <= store.tuning.driver_merge_rows:
         added = writer.write_rows(merge(read_files(store.storage, files, relation.schema), horizon), merged=True)
     else:
-        frame = _merged_frame(store, relation.schema, files, horizon)
-        added = writer.write_frame(frame, rows, merged=True)
-    point("compact-written")
-    try:
-        swapped = _swap(store, relation, files, added, horizon, alone=alone)
-    except BaseException:
-        store.leave(file.path for file in added)
-        raise
-    if not swapped:
-        return None
-    point("compact-entered")
-    after = sum(file.rows for file in added)
-    return Compacted(display_name(store.state.alive(), relation), len(files), len(added), rows, after)
+        added = writer.write_frame(_merged_frame(store, relation.schema, files, horizon), rows, merged=True)
+    return Merged(relation, files, added, horizon, alone)
 
 
 def merge(rows: pa.Table, horizon: int) -> pa.Table:
@@ -144,33 +160,45 @@ def _merged_frame(store: Store, schema: Schema, files: Sequence[DataFile], horiz
     return total.filter(parsed(IS_THERE)).select(*listed(*names, ("_vk_total", WEIGHT), EPOCH))
 
 
-def _swap(
-    store: Store,
-    relation: Relation,
-    files: Sequence[DataFile],
-    added: Sequence[DataFile],
-    horizon: int,
-    *,
-    alone: bool,
-) -> bool:
-    """Enters the replacement in the ledger, unless another process already replaced one of the files.
+def swap(store: Store, replaced: Sequence[Merged]) -> list[Merged]:
+    """Enters replacements in the ledger, in one entry; those whose files another process has replaced are left out.
 
-    The entry also records the new horizon: of this relation, or (unless it folds alone) of all.
+    Returns the ones entered. The entry also records the new horizon: of a relation, or (unless it folds alone) of all.
     """
-    paths = [file.path for file in files]
-    with store.storage.lock(LOCK):
-        while True:
-            state = store.refresh()
-            current = state.relations.get(relation.id)
-            there = {file.path for file in current.files} if current else set()
-            if not there.issuperset(paths) or store.is_revoked(state, added):
-                store.storage.delete(file.path for file in added)
-                return False
-            swap: dict[str, Any] = {"removed": paths, "added": [file.to_json(relation.schema) for file in added]}
-            entry: dict[str, Any] = {"kind": "maintenance", "swapped": {relation.id: swap}}
-            if any(file.first_epoch < horizon for file in files):
-                (swap if alone else entry)["oldest"] = horizon
-            after = store.ledger.append(state, entry)
-            if after is not None:
-                store.state = after
-                return True
+    try:
+        with store.storage.lock(LOCK):
+            while True:
+                state = store.refresh()
+                there = [each for each in replaced if _still_there(store, state, each)]
+                if not there:
+                    break
+                after = store.ledger.append(state, _swap_entry(there))
+                if after is not None:
+                    store.state = after
+                    break
+    except BaseException:
+        store.leave(file.path for each in replaced for file in each.added)
+        raise
+    entered = {each.relation.id for each in there}
+    store.storage.delete(file.path for each in replaced if each.relation.id not in entered for file in each.added)
+    return there
+
+
+def _still_there(store: Store, state: State, merged: Merged) -> bool:
+    """Whether all the files are still those of the relation, and the new ones were not swept."""
+    current = state.relations.get(merged.relation.id)
+    there = {file.path for file in current.files} if current else set()
+    return there.issuperset(file.path for file in merged.files) and not store.is_revoked(state, merged.added)
+
+
+def _swap_entry(replaced: Sequence[Merged]) -> dict[str, Any]:
+    swapped: dict[str, dict[str, Any]] = {}
+    entry: dict[str, Any] = {"kind": "maintenance", "swapped": swapped}
+    for each in replaced:
+        removed = [file.path for file in each.files]
+        added = [file.to_json(each.relation.schema) for file in each.added]
+        swapped[each.relation.id] = {"removed": removed, "added": added}
+        if any(file.first_epoch < each.horizon for file in each.files):
+            place = swapped[each.relation.id] if each.alone else entry
+            place["oldest"] = max(each.horizon, place.get("oldest", 0))
+    return entry

@@ -1,4 +1,4 @@
-"""Data files on the driver, read as a whole. Needs no engine."""
+"""Data files and inlined batches on the driver, read as a whole. Needs no engine."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from viewkeeper.algebra.schema import EPOCH, Schema
-from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.catalog.data_files import DataFile, is_inlined
 from viewkeeper.errors import StorageError
 from viewkeeper.log.checksums import checked_bytes, damaged_file
 from viewkeeper.log.storage import Storage
 
 
-def decode(data: bytes, path: str, schema: Schema) -> pa.Table:
-    """The rows of a whole file, in the stored schema."""
+def encode_inlined(rows: pa.Table) -> bytes:
+    """Signed rows as the bytes of an inlined batch: an Arrow stream, which is read without copying."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def decode(data: bytes | memoryview, path: str, schema: Schema) -> pa.Table:
+    """The rows of a whole file or inlined batch, in the stored schema."""
     wanted = schema.stored_arrow
     try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read(columns=wanted.names)
+        if is_inlined(path):
+            rows = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+            table = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
+        else:
+            table = pq.ParquetFile(pa.BufferReader(data)).read(columns=wanted.names)
         return table.select(wanted.names).cast(wanted)
     except (OSError, KeyError, pa.ArrowException) as problem:
         raise StorageError(
@@ -29,7 +42,7 @@ def decode(data: bytes, path: str, schema: Schema) -> pa.Table:
 
 
 def read_file(storage: Storage, file: DataFile, schema: Schema) -> pa.Table:
-    """All rows of a file that the ledger names, on the driver, in the stored schema."""
+    """All rows of a file or batch that the ledger names, on the driver, in the stored schema."""
     table = decode(checked_bytes(storage, file), file.path, schema)
     if table.num_rows != file.rows:
         raise damaged_file(file, f"it has {table.num_rows:,} rows, the ledger says {file.rows:,}")

@@ -1,10 +1,10 @@
-"""Housekeeping after commits: compaction, in a thread of its own, so that no commit waits for it."""
+"""Housekeeping after commits: flush and compaction, in a thread of its own, so that no commit waits for it."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from viewkeeper.errors import ViewkeeperError
@@ -14,44 +14,62 @@ if TYPE_CHECKING:
 
 
 class Housekeeping:
-    """Merges small files of relations that commits have changed, one relation after the other."""
+    """Flushes inlined batches, and merges small files of relations that commits have changed, one after the other."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
+        self._flush = False
         self._waiting: dict[str, None] = {}
         self._running: concurrent.futures.Future[None] | None = None
         self._thread: concurrent.futures.ThreadPoolExecutor | None = None
 
     def compact(self, keys: Iterable[str]) -> None:
-        """Compacts the relations with these ids, where due, as soon as the thread is free."""
+        """Flushes and compacts, where due for the relations with these ids, as soon as the thread is free."""
         from viewkeeper.store.compaction import is_due
+        from viewkeeper.store.flushing import is_flush_due
 
-        due = [key for key in keys if is_due(self._store.state, key, self._store.tuning)]
-        if not due:
+        keys = list(keys)
+        state, tuning = self._store.state, self._store.tuning
+        due = [key for key in keys if is_due(state, key, tuning)]
+        flush = is_flush_due(state, keys, tuning)
+        if not due and not flush:
             return
         with self._lock:
+            self._flush |= flush
             self._waiting.update(dict.fromkeys(due))
             if self._running is None or self._running.done():
                 if self._thread is None:
                     self._thread = concurrent.futures.ThreadPoolExecutor(1, "viewkeeper-housekeeping")
                 self._running = self._thread.submit(self._work)
 
-    def _next(self) -> str | None:
+    def _next(self) -> Callable[[], None] | None:
+        from viewkeeper.store.compaction import compact_tier
+
         with self._lock:
+            if self._flush:
+                self._flush = False
+                return self._flushed
             key = next(iter(self._waiting), None)
             if key is None:
                 self._running = None
-            else:
-                del self._waiting[key]
-            return key
+                return None
+            del self._waiting[key]
+            return lambda: compact_tier(self._store, key)
+
+    def _flushed(self) -> None:
+        from viewkeeper.store.compaction import is_due
+        from viewkeeper.store.flushing import flush
+
+        keys = flush(self._store)
+        due = [key for key in keys if is_due(self._store.state, key, self._store.tuning)]
+        with self._lock:
+            self._waiting.update(dict.fromkeys(due))
 
     def _work(self) -> None:
-        from viewkeeper.store.compaction import compact_tier
-
-        while (key := self._next()) is not None:
+        while (work := self._next()) is not None:
             try:
-                compact_tier(self._store, key)
+                work()
             except ViewkeeperError:
                 continue  # nothing is lost: the commits are valid, and the next one of this relation tries again
             finally:
@@ -67,7 +85,7 @@ class Housekeeping:
             running.result()
 
     def close(self) -> None:
-        """Waits for the current compaction, and ends the thread."""
+        """Waits for the work under way, and ends the thread."""
         self.wait()
         if self._thread is not None:
             self._thread.shutdown()

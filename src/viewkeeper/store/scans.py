@@ -1,6 +1,7 @@
 """Reading a relation at an epoch: files picked by bounds on the driver, then one frame of signed rows.
 
-The frame has the relation's columns and `_weight`, not consolidated. `net_frame` makes net rows with weights of it,
+Inlined batches are picked like files; their rows are sent with the query. The frame has the relation's columns and
+`_weight`, not consolidated. `net_frame` makes net rows with weights of it,
 `plain_frame` plain rows with duplicates repeated.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from viewkeeper.algebra.expressions import Expression, Name, comparison, conjunction, disjunction, integer, is_null
+from viewkeeper.algebra.rows import rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
@@ -22,6 +24,7 @@ from viewkeeper.engine.operator_parts import copies
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
+from viewkeeper.store.file_reading import read_file
 
 
 @dataclass(frozen=True)
@@ -105,18 +108,23 @@ def signed_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:
     """The scan's rows as a frame of columns and `_weight`; only rows with one of the keys, if it has keys."""
     schema = scan.source.schema
     frames: list[Frame] = []
-    if scan.files:
+    files = [file for file in scan.files if not file.is_inlined]
+    if files:
         late = scan.keys is not None and len(scan.keys) > engine.tuning.literal_keys
-        frame = stored_frame(engine, storage, scan.files, schema, late=late)
+        frame = stored_frame(engine, storage, files, schema, late=late)
         epoch = Name(EPOCH)
-        if any(file.merged and file.last_epoch > scan.source.epoch for file in scan.files):
+        if any(file.merged and file.last_epoch > scan.source.epoch for file in files):
             frame = frame.filter(
                 parsed(disjunction((is_null(epoch), comparison("<=", epoch, integer(scan.source.epoch)))))
             )
         frames.append(frame.drop(EPOCH))
-    if scan.has_rows or not frames:
-        rows = scan.rows if scan.rows is not None else schema.signed_arrow.empty_table()
-        frames.append(engine.arrow(rows, schema, f"{WEIGHT} bigint"))
+    parts = _inlined_rows(storage, scan, most_keys=engine.tuning.direct_rows)
+    if scan.rows is not None and scan.has_rows:
+        parts.append(scan.rows)
+    if parts or not frames:
+        rows = pa.concat_tables(parts) if parts else schema.signed_arrow.empty_table()
+        # a scratch file lives as long as the transaction, but a frame of committed rows alone may be read later
+        frames.append(engine.arrow(rows, schema, f"{WEIGHT} bigint", direct=not scan.has_rows))
     frame = engine.union(frames)
     return frame if scan.keys is None else engine.bind(frame, scan.keys.table, scan.keys.schema)
 
@@ -125,6 +133,17 @@ def within_epochs(since: int, until: int) -> Expression:
     """Whether a stored row was added after one epoch, and not after another."""
     epoch = Name(EPOCH)
     return conjunction((comparison(">", epoch, integer(since)), comparison("<=", epoch, integer(until))))
+
+
+def _inlined_rows(storage: Storage, scan: Scan, most_keys: int) -> list[pa.Table]:
+    """The rows of the scan's inlined batches; of few keys, only those with one of them."""
+    found = [read_file(storage, file, scan.source.schema) for file in scan.files if file.is_inlined]
+    if not found:
+        return []
+    rows = pa.concat_tables(found).drop_columns([EPOCH])
+    if scan.keys is not None and len(scan.keys) <= most_keys:
+        rows = rows_among(rows, scan.keys.schema.names, scan.keys.table)
+    return [rows] if rows.num_rows else []
 
 
 def net_frame(engine: Engine, storage: Storage, scan: Scan) -> Frame:

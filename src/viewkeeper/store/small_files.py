@@ -1,4 +1,4 @@
-"""Small files on the driver: read without the engine, and cached, because a file never changes."""
+"""Small files and inlined batches on the driver: read without the engine, and cached, because they never change."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ class SmallFiles:
         parts = []
         for file in picked.files:
             rows = self._read(file, schema)
-            if keys is not None:  # rows with other keys are incomplete: not all their files were picked
-                rows = rows_among(rows, keys.schema.names, keys.table)
             if file.merged and file.last_epoch > epoch:
                 rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))
-            parts.append(rows.drop_columns([EPOCH]))
-        return consolidate(pa.concat_tables(parts)) if parts else schema.signed_arrow.empty_table()
+            parts.append(rows)
+        if not parts:
+            return schema.signed_arrow.empty_table()
+        rows = pa.concat_tables(parts).drop_columns([EPOCH])
+        if keys is not None:  # rows with other keys are incomplete: not all their files were picked
+            rows = rows_among(rows, keys.schema.names, keys.table)
+        return consolidate(rows)
 
     def _read(self, file: DataFile, schema: Schema) -> pa.Table:
         with self._lock:

@@ -4,7 +4,7 @@
     2 settle       the changes are consolidated
     3 rounds       they are propagated to views; hooks (active rules) react; repeated until nothing changes
     4 assertions   queries that must stay empty are checked (foreign keys)
-    5 write        files are written and fsynced
+    5 write        files are written and fsynced; few rows are encoded to be part of the entry
     6 enter        conflicts are checked against the newest state, the entry is created exclusively
     7 after        hooks (feeds) are notified, effects run, housekeeping begins
 
@@ -29,11 +29,16 @@ from viewkeeper.log.open_log import LOCK
 from viewkeeper.maintain.propagation import Maintained, has_views, propagate, summed_up
 from viewkeeper.maintain.report import Report
 from viewkeeper.maintain.situation import Pending
+from viewkeeper.store.batches import can_inline, inlined
+from viewkeeper.store.flushing import is_full
 from viewkeeper.transaction import foreign_keys
 from viewkeeper.transaction.assertions import Assertion, check_assertions, declared_assertions
 from viewkeeper.transaction.change import Change, Commit
 from viewkeeper.transaction.conflicts import check_conflicts
 from viewkeeper.transaction.open_transaction import OpenTransaction
+
+FLUSH_LATE = 4
+"""How many times as many inlined batches a relation may have as a flush waits for: beyond, files are written."""
 
 MOST_ROUNDS = 100
 """Rounds after which a commit is given up, times the rules there are: reactions that set each other off for ever."""
@@ -68,11 +73,12 @@ def commit(tx: OpenTransaction) -> Commit | None:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A transaction ready to be entered in the ledger."""
+    """A transaction ready to be entered in the ledger. `data` are the inlined batches among its files."""
 
     maintained: list[Maintained]
     changes: dict[str, Change]
     files: dict[str, list[DataFile]]
+    data: bytes
 
 
 def _prepare(tx: OpenTransaction) -> Prepared:
@@ -82,7 +88,8 @@ def _prepare(tx: OpenTransaction) -> Prepared:
     maintained = _rounds(tx)
     surviving(lambda: check_assertions(tx, _assertions(tx)))
     changes = tx.changes()
-    return Prepared(maintained, changes, _write(tx, [p for p in tx.pending.values() if not p.is_empty]))
+    files, data = _write(tx, [p for p in tx.pending.values() if not p.is_empty])
+    return Prepared(maintained, changes, files, data)
 
 
 def check_now(tx: OpenTransaction) -> None:
@@ -157,18 +164,37 @@ def _report(tx: OpenTransaction, prepared: Prepared, seconds: float) -> dict[str
     return report
 
 
-def _write(tx: OpenTransaction, touched: list[Pending]) -> dict[str, list[DataFile]]:
-    """Stage 5. Writes the rows that are still on the driver, relations in parallel, to files that nobody sees yet."""
+def _write(tx: OpenTransaction, touched: list[Pending]) -> tuple[dict[str, list[DataFile]], bytes]:
+    """Stage 5. The files of relations with their changes, which nobody sees yet, and the data of the entry.
+
+    Few rows on the driver become inlined batches in that data; others are written to files, relations in parallel.
+    """
+    small = _to_inline(tx, touched)
+    batches, data = inlined({p.relation.id: (p.relation.schema, p.rows) for p in small})
 
     def write(pending: Pending) -> list[DataFile]:
-        written = tx.store.writer(pending.relation).write_rows(pending.rows)
-        pending.staged.extend(written)
+        pending.staged.extend(tx.store.writer(pending.relation).write_rows(pending.rows))
         pending.rows = pending.rows.slice(0, 0)
         return pending.staged
 
-    if len(touched) == 1:
-        return {touched[0].relation.id: write(touched[0])}
-    return dict(zip([p.relation.id for p in touched], side_by_side(write, touched, 8), strict=True))
+    many = [pending for pending in touched if pending.relation.id not in batches]
+    threads = len([pending for pending in many if pending.rows.num_rows])
+    written = [write(pending) for pending in many] if threads < 2 else side_by_side(write, many, min(threads, 8))
+    files = dict(zip([pending.relation.id for pending in many], written, strict=True))
+    return {p.relation.id: files.get(p.relation.id) or [batches[p.relation.id]] for p in touched}, data
+
+
+def _to_inline(tx: OpenTransaction, touched: list[Pending]) -> list[Pending]:
+    """The changes to inline: all on the driver, if they are few together.
+
+    Not of a relation that has many inlined batches already because a flush is late, so that they stay bounded.
+    """
+    tuning = tx.store.tuning
+    local = [pending for pending in touched if pending.rows.num_rows]
+    rows = sum(pending.rows.num_rows for pending in local)
+    if rows > tuning.inlined_rows or sum(pending.rows.nbytes for pending in local) > tuning.inlined_bytes:
+        return []
+    return [p for p in local if can_inline(p.relation.schema) and not is_full(p.relation, tuning, FLUSH_LATE)]
 
 
 def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
@@ -182,7 +208,7 @@ def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
         while True:
             held = store.hold()
             state = held.state
-            check_conflicts(tx, state, [file for added in prepared.files.values() for file in added])
+            check_conflicts(tx, state, [file for pending in tx.pending.values() for file in pending.staged])
             if state.epoch != tx.state.epoch and _depends_on_state(tx):
                 tx.rebase(held)
                 try:
@@ -190,7 +216,7 @@ def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
                 except BaseException:
                     tx.discard()
                     raise
-            after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1))
+            after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1), prepared.data)
             if after is not None:
                 store.state = after
                 return prepared, after
