@@ -26,6 +26,7 @@ from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
 from viewkeeper.store.batches import BatchWriter
 from viewkeeper.store.housekeeping import Housekeeping
+from viewkeeper.store.lookups import Lookups
 from viewkeeper.store.small_files import SmallFiles
 
 
@@ -36,6 +37,7 @@ class Store(OpenLog):
         super().__init__(storage, state)
         self.engine = engine
         self.small = SmallFiles(storage, engine.tuning)
+        self.lookups = Lookups(storage, engine)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported on demand

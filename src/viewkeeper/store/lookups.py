@@ -1,0 +1,342 @@
+"""Look-ups on the driver: the rows with a few keys, from files of any size, without the engine.
+
+The key columns of the files that are looked into become sorted indexes, which find the rows; of the other columns only
+the pages with those rows are read. Indexes and decoded pages are cached, because a file never changes.
+
+    net(σ[key ∈ K](F1 ⊎ ... ⊎ Fn)) = net(F1[rows of K] ⊎ ... ⊎ Fn[rows of K])        rows of K: by the index of each Fi
+
+Beyond some limits (keys, rows, bytes to decode) the engine is faster, and reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper.algebra.rows import canonical, consolidate, rows_among
+from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
+from viewkeeper.algebra.types import Type
+from viewkeeper.catalog.data_files import DataFile
+from viewkeeper.engine.engine import Engine
+from viewkeeper.engine.running import check_stopped, side_by_side
+from viewkeeper.log.checksums import check_files, damaged_file
+from viewkeeper.log.storage import Storage
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.byte_cache import ByteCache
+from viewkeeper.store.file_reading import unreadable
+from viewkeeper.store.key_index import Codes, KeyIndex, Numbers, Wanted, can_index, codes_of, is_exact
+from viewkeeper.store.parquet_pages import Layout, NotPages, PagedColumn, ReadSpans, Span, read_layout
+from viewkeeper.store.scans import Scan
+
+T = TypeVar("T")
+
+LAYOUT = "layout"
+PAGE_OVERHEAD = 300
+"""About how many bytes a decoded page takes beside its values."""
+
+WIDTHS = {"string": 24, "binary": 24, "decimal": 16}
+"""About how many bytes a value takes, where it is not 8."""
+
+REMOTE_THREADS = 16
+"""Files of an object store that are read at the same time: most of the time is spent waiting."""
+
+_BIGINT = Type("bigint")
+
+_Part: TypeAlias = tuple[pa.Array, list[int]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The net signed rows with some keys, and how many signed rows of the files these come from."""
+
+    rows: pa.Table
+    looked_at: int
+
+
+@dataclass(frozen=True)
+class _Hit:
+    """The rows of a file that may have one of the keys, and for each the number of a key with its code."""
+
+    file: DataFile
+    rows: Numbers
+    numbers: Numbers
+
+
+class _Search:
+    """The codes of keys: of all their columns, and of the first column alone."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.schema = Schema(keys.schema.columns)
+        self.table = canonical(keys.table, self.schema)
+        self.all = Wanted.of(self._codes(self.schema))
+        self.first_schema = Schema(self.schema.columns[:1])
+        several = len(self.schema) > 1 and is_exact(self.first_schema)
+        self.first = Wanted.of(self._codes(self.first_schema)) if several else None
+
+    def _codes(self, schema: Schema) -> Codes:
+        return codes_of([self.table.column(name) for name in schema.names], schema)
+
+    @property
+    def is_exact(self) -> bool:
+        return is_exact(self.schema)
+
+
+class Lookups:
+    """Finds rows by keys in the files of a database; what it decodes is cached."""
+
+    def __init__(self, storage: Storage, engine: Engine) -> None:
+        self.storage = storage
+        self.engine = engine
+        self.tuning = engine.tuning
+        self.cache = ByteCache(self.tuning.cache_bytes)
+
+    def net_rows(self, scan: Scan, columns: Sequence[str]) -> Found | None:
+        """The net of the committed rows with one of the scan's keys, with some columns; None if the engine is to read.
+
+        The rows of an open transaction are not among them.
+        """
+        keys, schema = scan.keys, scan.source.schema
+        if keys is None or scan.source.staged or not 0 < len(keys) <= self.tuning.lookup_keys:
+            return None
+        wanted = schema.subset(dict.fromkeys([*columns, *keys.schema.names]))
+        if not all(can_index(column.type) for column in wanted):
+            return None
+        search = _Search(keys)
+        if self._bytes_to_index(search, scan.files) > self.tuning.lookup_bytes:
+            return None
+        try:
+            hits = self._hits(search, scan.files)
+            if hits is None:
+                return None
+            read = wanted if not search.is_exact else schema.subset(c for c in columns if c not in keys.schema.names)
+            if sum(self._bytes_to_decode(hit, read, scan.source.epoch) for hit in hits) > self.tuning.lookup_bytes:
+                return None
+            parts = list(self._each(lambda hit: self._rows_of(hit, search, wanted, read, scan.source.epoch), hits))
+        except _OtherColumns:
+            return None
+        if not parts:
+            return Found(schema.subset(columns).signed_arrow.empty_table(), 0)
+        rows = pa.concat_tables(parts)
+        if not search.is_exact:
+            rows = rows_among(rows, search.schema.names, search.table)
+        return Found(consolidate(rows.select([*columns, WEIGHT])), sum(len(hit.rows) for hit in hits))
+
+    def keep_only(self, paths: Iterable[str]) -> None:
+        """Drops what is cached of files that are not among these."""
+        there = set(paths)
+        self.cache.drop_files(lambda path: path not in there)
+
+    # which rows ------------------------------------------------------------------------------------
+
+    def _bytes_to_index(self, search: _Search, files: Sequence[DataFile]) -> int:
+        """About how many bytes of key columns have to be decoded before the keys can be looked up."""
+        names = tuple(search.schema.names)
+        first = search.first_schema if search.first is not None else search.schema
+        width = sum(_width(column.type) for column in first)
+        missing = (
+            file.rows
+            for file in files
+            if self.cache.get(file.path, names) is None and self.cache.get(file.path, tuple(first.names)) is None
+        )
+        return width * sum(missing)
+
+    def _hits(self, search: _Search, files: Sequence[DataFile]) -> list[_Hit] | None:
+        """The rows of each file that may have one of the keys; None if they are too many."""
+        hits: list[_Hit] = []
+        total = 0
+        for hit in self._each(lambda file: self._find(search, file), files):
+            total += len(hit.rows)
+            if total > self.tuning.lookup_rows:
+                return None
+            if len(hit.rows):
+                hits.append(hit)
+        return hits
+
+    def _find(self, search: _Search, file: DataFile) -> _Hit:
+        if search.first is not None and self.cache.get(file.path, tuple(search.schema.names)) is None:
+            index = self._index(file, search.first_schema)
+            if index.count(search.first) <= self.tuning.rows_per_value * len(search.first.values):
+                return _Hit(file, *index.find(search.first))
+        return _Hit(file, *self._index(file, search.schema).find(search.all))
+
+    def _index(self, file: DataFile, schema: Schema) -> KeyIndex:
+        """The index of some columns of a file."""
+        name = tuple(schema.names)
+        found: KeyIndex | None = self.cache.get(file.path, name)
+        if found is not None:
+            return found
+        with self.cache.loading(file.path):
+            found = self.cache.get(file.path, name)
+            if found is None:
+                read = self._reader(file)
+                layout = self._layout(file, read)
+                values = [self._whole(file, _column(layout, column), column, read) for column in schema]
+                found = KeyIndex.of(codes_of(values, schema))
+                self.cache.put(file.path, name, found, found.nbytes)
+            return found
+
+    def _whole(self, file: DataFile, paged: PagedColumn, column: Column, read: ReadSpans) -> pa.Array:
+        """All values of a column of a file."""
+        (parts,) = self._decoded(file, [(paged, column.type, list(paged.all_pages()))], read)
+        return parts[0][0] if len(parts) == 1 else pa.concat_arrays([values for values, _ in parts])
+
+    # their values ----------------------------------------------------------------------------------
+
+    def _bytes_to_decode(self, hit: _Hit, read: Schema, epoch: int) -> int:
+        """About how many bytes of pages have to be decoded for some rows."""
+        layout = self._layout_of(hit.file)
+        total = 0
+        for column in _stored(hit.file, read, epoch):
+            paged = _column(layout, column)
+            had = self.cache.get(hit.file.path, column.name) or {}
+            pages = set(paged.pages_of(hit.rows).tolist())
+            total += paged.page_bytes * len(pages - had.keys())
+        return total
+
+    def _rows_of(self, hit: _Hit, search: _Search, wanted: Schema, read: Schema, epoch: int) -> pa.Table:
+        """The rows of a hit up to an epoch, with their weights."""
+        file = hit.file
+        stored = _stored(file, read, epoch)
+        arrays = dict(zip(stored.names, self._values(file, stored, hit.rows), strict=True))
+        for name in search.schema.names:
+            if name not in arrays:  # the codes are exact, so the row has the value of the key
+                arrays[name] = search.table.column(name).take(pa.array(hit.numbers))
+        if WEIGHT not in arrays:
+            arrays[WEIGHT] = pa.array(np.full(len(hit.rows), file.low_weight, np.int64))
+        rows = pa.table([arrays[name] for name in (*wanted.names, WEIGHT)], schema=wanted.signed_arrow)
+        return rows.filter(pc.less_equal(arrays[EPOCH], epoch)) if EPOCH in arrays else rows
+
+    def _values(self, file: DataFile, columns: Schema, rows: Numbers) -> list[pa.Array]:
+        """The values of some columns in some rows of a file."""
+        with self.cache.loading(file.path):
+            layout = self._layout_of(file)
+            paged = [_column(layout, column) for column in columns]
+            places = [np.unique(each.pages_of(rows), return_inverse=True) for each in paged]
+            pages: list[dict[int, pa.Array]] = [self.cache.get(file.path, column.name) or {} for column in columns]
+            missing = [
+                (each, column.type, [page for page in needed.tolist() if page not in had])
+                for each, column, (needed, _), had in zip(paged, columns, places, pages, strict=True)
+            ]
+            if any(numbers for _, _, numbers in missing):
+                found = self._decoded(file, missing, self._reader(file))
+                for index, ((_, _, numbers), parts) in enumerate(zip(missing, found, strict=True)):
+                    if numbers:
+                        pages[index] = {**pages[index], **dict(zip(numbers, _split(parts), strict=True))}
+                        size = sum(array.nbytes + PAGE_OVERHEAD for array in pages[index].values())
+                        self.cache.put(file.path, columns.columns[index].name, pages[index], size)
+        return [
+            _taken(each, had, needed.tolist(), of_row, rows)
+            for each, had, (needed, of_row) in zip(paged, pages, places, strict=True)
+        ]
+
+    # reading ---------------------------------------------------------------------------------------
+
+    def _layout_of(self, file: DataFile) -> Layout:
+        found: Layout | None = self.cache.get(file.path, LAYOUT)
+        if found is not None:
+            return found
+        with self.cache.loading(file.path):
+            return self._layout(file, self._reader(file))
+
+    def _layout(self, file: DataFile, read: ReadSpans) -> Layout:
+        found: Layout | None = self.cache.get(file.path, LAYOUT)
+        if found is None:
+            try:
+                found = read_layout(file.size, read)
+            except NotPages as problem:
+                raise unreadable(file.path, problem) from problem
+            if found.rows != file.rows:
+                raise damaged_file(file, f"it has {found.rows:,} rows, the ledger says {file.rows:,}")
+            self.cache.put(file.path, LAYOUT, found, found.nbytes)
+        return found
+
+    def _reader(self, file: DataFile) -> ReadSpans:
+        """Reads spans of a file, whose bytes are checked before the first."""
+        checked = False
+
+        def read(spans: Sequence[Span]) -> list[bytes]:
+            nonlocal checked
+            if not checked:
+                check_files(self.storage, [file], far=self.engine.kind != "sail")
+                checked = True
+            return self.storage.ranges(file.path, spans)
+
+        return read
+
+    def _decoded(
+        self, file: DataFile, wanted: Sequence[tuple[PagedColumn, Type, list[int]]], read: ReadSpans
+    ) -> list[list[_Part]]:
+        """The values of some pages of some columns, and how many each page has, by row group."""
+        jobs = [
+            (number, paged, kind, chunk, pages, chunk.spans(pages))
+            for number, (paged, kind, numbers) in enumerate(wanted)
+            for chunk, pages in paged.by_chunk(numbers)
+        ]
+        data = iter(read([span for *_, spans in jobs for span in spans]))
+        found: list[list[_Part]] = [[] for _ in wanted]
+        for number, paged, kind, chunk, pages, spans in jobs:
+            lengths = [paged.rows_in(page) for page in pages]
+            try:
+                values = chunk.decode(paged.name, pages, sum(lengths), [next(data) for _ in spans])
+                values = values if values.type == kind.arrow else values.cast(kind.arrow)
+            except (NotPages, OSError, pa.ArrowException) as problem:
+                raise unreadable(file.path, problem) from problem
+            found[number].append((values, lengths))
+        return found
+
+    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> Iterable[T]:
+        """The results for several files: of an object store, several at a time."""
+        if self.storage.local or len(items) < 2:
+            for item in items:
+                check_stopped()
+                yield work(item)
+        else:
+            yield from side_by_side(work, items, REMOTE_THREADS)
+
+
+class _OtherColumns(Exception):
+    """A file does not have a column of the relation in the form in which this reads it."""
+
+
+def _column(layout: Layout, column: Column) -> PagedColumn:
+    found = layout.column(column.name)
+    if found is None:
+        raise _OtherColumns(column.name)
+    return found
+
+
+def _split(parts: Sequence[_Part]) -> Iterator[pa.Array]:
+    """The values page by page."""
+    for values, lengths in parts:
+        start = 0
+        for length in lengths:
+            yield values.slice(start, length)
+            start += length
+
+
+def _width(kind: Type) -> int:
+    return WIDTHS.get(kind.name, 8)
+
+
+def _stored(file: DataFile, read: Schema, epoch: int) -> Schema:
+    """The columns to read of a file: also the weight unless all rows have the same, and the epoch if some are later."""
+    more = [WEIGHT] if file.low_weight != file.high_weight else []
+    if file.merged and file.last_epoch > epoch:
+        more.append(EPOCH)
+    return Schema((*read.columns, *(Column(name, _BIGINT) for name in more)))
+
+
+def _taken(
+    paged: PagedColumn, pages: dict[int, pa.Array], needed: list[int], of_row: Numbers, rows: Numbers
+) -> pa.Array:
+    """The values of some rows from pages; `of_row` has, for each row, the place of its page among the needed ones."""
+    arrays = [pages[page] for page in needed]
+    lengths = np.array([len(array) for array in arrays])
+    before = np.cumsum(lengths) - lengths - paged.first_rows[needed]
+    joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    return joined.take(pa.array(rows + before[of_row]))
