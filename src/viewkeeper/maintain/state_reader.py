@@ -166,13 +166,13 @@ class StateReader:
         """The committed rows if they are few: those of a small relation, or of a few keys of a large one."""
         if picked.source.staged or any(column.type.has_map() for column in relation.schema):
             return None
-        if self.store.small.are_few(picked):
+        if picked.file_rows <= self.engine.tuning.whole_rows:
             rows = self.store.small.net_rows(picked).select([*scan.stored_names, WEIGHT])
             return Found(rows, picked.file_rows)
         if picked.keys is None:
             return None
         if self.fetched is None:
-            return self.store.lookups.net_rows(picked, scan.stored_names)
+            return self.store.rows_by_key(picked, scan.stored_names)
         return self.fetched.rows(self, scan, relation, picked)
 
     def size(self, scan: n.Scan) -> int:
@@ -391,7 +391,7 @@ class Fetched:
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> Found | None:
-        found = reader.store.lookups.net_rows(picked, columns)
+        found = reader.store.rows_by_key(picked, columns)
         if found is not None:
             return found
         reader.work.query()

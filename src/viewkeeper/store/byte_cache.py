@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 STRIPES = 64
@@ -29,11 +29,19 @@ class ByteCache:
     def get(self, path: str, name: Hashable) -> Any | None:
         """A part of a file, or None."""
         with self._lock:
-            found = self._parts.get((path, name))
-            if found is None:
-                return None
-            self._parts.move_to_end((path, name))
-            return found[0]
+            return self._used((path, name))
+
+    def get_all(self, path: str, names: Iterable[Hashable]) -> list[Any | None]:
+        """Some parts of a file, None for each that is not there."""
+        with self._lock:
+            return [self._used((path, name)) for name in names]
+
+    def _used(self, key: tuple[str, Hashable]) -> Any | None:
+        found = self._parts.get(key)
+        if found is None:
+            return None
+        self._parts.move_to_end(key)
+        return found[0]
 
     def put(self, path: str, name: Hashable, part: Any, size: int) -> None:
         """Adds or replaces a part of a file that takes so many bytes; one beyond all bounds is not added."""

@@ -39,6 +39,9 @@ LAYOUT = "layout"
 PAGE_OVERHEAD = 300
 """About how many bytes a decoded page takes beside its values."""
 
+PAGE_COST = 16 << 10
+"""A page takes as long to decode as so many more bytes of it would."""
+
 WIDTHS = {"string": 24, "binary": 24, "decimal": 16}
 """About how many bytes a value takes, where it is not 8."""
 
@@ -67,12 +70,30 @@ class _Hit:
     numbers: Numbers
 
 
+@dataclass(frozen=True)
+class _Places:
+    """The pages that have some rows, and where the rows are in these pages one after the other."""
+
+    needed: list[int]
+    rows: pa.Array
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to read for a hit: columns, their pages, and where its rows are in these."""
+
+    hit: _Hit
+    columns: Schema
+    paged: list[PagedColumn]
+    places: list[_Places]
+
+
 class _Search:
     """The codes of keys: of all their columns, and of the first column alone."""
 
     def __init__(self, keys: Keys) -> None:
         self.schema = Schema(keys.schema.columns)
-        self.table = canonical(keys.table, self.schema)
+        self.table = canonical(keys.table, self.schema).combine_chunks()
         self.all = Wanted.of(self._codes(self.schema))
         self.first_schema = Schema(self.schema.columns[:1])
         several = len(self.schema) > 1 and is_exact(self.first_schema)
@@ -96,27 +117,28 @@ class Lookups:
         self.cache = ByteCache(self.tuning.cache_bytes)
 
     def net_rows(self, scan: Scan, columns: Sequence[str]) -> Found | None:
-        """The net of the committed rows with one of the scan's keys, with some columns; None if the engine is to read.
+        """The net of the rows of a scan's files with one of its keys, with some columns; None if the engine is to read.
 
-        The rows of an open transaction are not among them.
+        Rows that an open transaction has on the driver are not among them.
         """
         keys, schema = scan.keys, scan.source.schema
-        if keys is None or scan.source.staged or not 0 < len(keys) <= self.tuning.lookup_keys:
+        if keys is None or not 0 < len(keys) <= self.tuning.lookup_keys:
             return None
         wanted = schema.subset(dict.fromkeys([*columns, *keys.schema.names]))
         if not all(can_index(column.type) for column in wanted):
             return None
         search = _Search(keys)
-        if self._bytes_to_index(search, scan.files) > self.tuning.lookup_bytes:
+        if self._bytes_to_index(search, scan.files) > self.tuning.index_bytes:
             return None
         try:
             hits = self._hits(search, scan.files)
             if hits is None:
                 return None
             read = wanted if not search.is_exact else schema.subset(c for c in columns if c not in keys.schema.names)
-            if sum(self._bytes_to_decode(hit, read, scan.source.epoch) for hit in hits) > self.tuning.lookup_bytes:
+            plans = [self._plan(hit, read, scan.source.epoch) for hit in hits]
+            if sum(map(self._bytes_to_decode, plans)) > self.tuning.lookup_bytes:
                 return None
-            parts = list(self._each(lambda hit: self._rows_of(hit, search, wanted, read, scan.source.epoch), hits))
+            parts = list(self._each(lambda plan: self._rows_of(plan, search, wanted, scan.source.epoch), plans))
         except _OtherColumns:
             return None
         if not parts:
@@ -187,52 +209,63 @@ class Lookups:
 
     # their values ----------------------------------------------------------------------------------
 
-    def _bytes_to_decode(self, hit: _Hit, read: Schema, epoch: int) -> int:
-        """About how many bytes of pages have to be decoded for some rows."""
+    def _plan(self, hit: _Hit, read: Schema, epoch: int) -> _Plan:
+        """Which pages of which columns have some rows."""
         layout = self._layout_of(hit.file)
-        total = 0
-        for column in _stored(hit.file, read, epoch):
-            paged = _column(layout, column)
-            had = self.cache.get(hit.file.path, column.name) or {}
-            pages = set(paged.pages_of(hit.rows).tolist())
-            total += paged.page_bytes * len(pages - had.keys())
-        return total
+        columns = _stored(hit.file, read, epoch)
+        plan = _Plan(hit, columns, [_column(layout, column) for column in columns], [])
+        known: dict[int, _Places] = {}
+        for paged in plan.paged:
+            places = known.get(id(paged.first_rows))  # mostly the pages of all columns begin with the same rows
+            if places is None:
+                places = known[id(paged.first_rows)] = _places(paged.first_rows, hit.rows)
+            plan.places.append(places)
+        return plan
 
-    def _rows_of(self, hit: _Hit, search: _Search, wanted: Schema, read: Schema, epoch: int) -> pa.Table:
+    def _bytes_to_decode(self, plan: _Plan) -> int:
+        """About how many bytes of pages have to be decoded."""
+        had = self.cache.get_all(plan.hit.file.path, plan.columns.names)
+        return sum(
+            (paged.page_bytes + PAGE_COST) * sum(pages is None or page not in pages for page in places.needed)
+            for paged, places, pages in zip(plan.paged, plan.places, had, strict=True)
+        )
+
+    def _rows_of(self, plan: _Plan, search: _Search, wanted: Schema, epoch: int) -> pa.Table:
         """The rows of a hit up to an epoch, with their weights."""
-        file = hit.file
-        stored = _stored(file, read, epoch)
-        arrays = dict(zip(stored.names, self._values(file, stored, hit.rows), strict=True))
+        hit = plan.hit
+        arrays = dict(zip(plan.columns.names, self._values(plan), strict=True))
         for name in search.schema.names:
             if name not in arrays:  # the codes are exact, so the row has the value of the key
-                arrays[name] = search.table.column(name).take(pa.array(hit.numbers))
+                arrays[name] = search.table.column(name).chunk(0).take(pa.array(hit.numbers))
         if WEIGHT not in arrays:
-            arrays[WEIGHT] = pa.array(np.full(len(hit.rows), file.low_weight, np.int64))
+            arrays[WEIGHT] = pa.array(np.full(len(hit.rows), hit.file.low_weight, np.int64))
         rows = pa.table([arrays[name] for name in (*wanted.names, WEIGHT)], schema=wanted.signed_arrow)
         return rows.filter(pc.less_equal(arrays[EPOCH], epoch)) if EPOCH in arrays else rows
 
-    def _values(self, file: DataFile, columns: Schema, rows: Numbers) -> list[pa.Array]:
-        """The values of some columns in some rows of a file."""
-        with self.cache.loading(file.path):
-            layout = self._layout_of(file)
-            paged = [_column(layout, column) for column in columns]
-            places = [np.unique(each.pages_of(rows), return_inverse=True) for each in paged]
-            pages: list[dict[int, pa.Array]] = [self.cache.get(file.path, column.name) or {} for column in columns]
-            missing = [
-                (each, column.type, [page for page in needed.tolist() if page not in had])
-                for each, column, (needed, _), had in zip(paged, columns, places, pages, strict=True)
-            ]
-            if any(numbers for _, _, numbers in missing):
-                found = self._decoded(file, missing, self._reader(file))
-                for index, ((_, _, numbers), parts) in enumerate(zip(missing, found, strict=True)):
-                    if numbers:
-                        pages[index] = {**pages[index], **dict(zip(numbers, _split(parts), strict=True))}
-                        size = sum(array.nbytes + PAGE_OVERHEAD for array in pages[index].values())
-                        self.cache.put(file.path, columns.columns[index].name, pages[index], size)
-        return [
-            _taken(each, had, needed.tolist(), of_row, rows)
-            for each, had, (needed, of_row) in zip(paged, pages, places, strict=True)
+    def _values(self, plan: _Plan) -> list[pa.Array]:
+        """The values of the planned columns and rows."""
+        path, names = plan.hit.file.path, plan.columns.names
+        pages: list[dict[int, pa.Array] | None] = self.cache.get_all(path, names)
+        if any(_lacks(had, places) for had, places in zip(pages, plan.places, strict=True)):
+            with self.cache.loading(path):
+                pages = self.cache.get_all(path, names)
+                self._load(plan, pages)
+        return [_taken(had or {}, places) for had, places in zip(pages, plan.places, strict=True)]
+
+    def _load(self, plan: _Plan, pages: list[dict[int, pa.Array] | None]) -> None:
+        """Reads the pages that are not among the given ones, and adds them there and to the cache."""
+        file = plan.hit.file
+        missing = [
+            (paged, column.type, [page for page in places.needed if had is None or page not in had])
+            for paged, column, places, had in zip(plan.paged, plan.columns, plan.places, pages, strict=True)
         ]
+        found = self._decoded(file, missing, self._reader(file))
+        for number, ((paged, _, new), parts) in enumerate(zip(missing, found, strict=True)):
+            if new:
+                together = {**(pages[number] or {}), **dict(zip(new, _split(parts), strict=True))}
+                size = sum(array.nbytes + PAGE_OVERHEAD for array in together.values())
+                self.cache.put(file.path, paged.name, together, size)
+                pages[number] = together
 
     # reading ---------------------------------------------------------------------------------------
 
@@ -331,12 +364,23 @@ def _stored(file: DataFile, read: Schema, epoch: int) -> Schema:
     return Schema((*read.columns, *(Column(name, _BIGINT) for name in more)))
 
 
-def _taken(
-    paged: PagedColumn, pages: dict[int, pa.Array], needed: list[int], of_row: Numbers, rows: Numbers
-) -> pa.Array:
-    """The values of some rows from pages; `of_row` has, for each row, the place of its page among the needed ones."""
-    arrays = [pages[page] for page in needed]
-    lengths = np.array([len(array) for array in arrays])
-    before = np.cumsum(lengths) - lengths - paged.first_rows[needed]
-    joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-    return joined.take(pa.array(rows + before[of_row]))
+def _places(first_rows: Numbers, rows: Numbers) -> _Places:
+    pages = (first_rows.searchsorted(rows, "right") - 1).tolist()
+    needed = sorted(set(pages))
+    if len(needed) == 1:
+        return _Places(needed, pa.array(rows - first_rows[needed[0]]))
+    shift, before = {}, 0
+    for page in needed:
+        shift[page] = before - int(first_rows[page])
+        before += int(first_rows[page + 1]) - int(first_rows[page])
+    return _Places(needed, pa.array(rows + np.array([shift[page] for page in pages])))
+
+
+def _lacks(had: dict[int, pa.Array] | None, places: _Places) -> bool:
+    return had is None or any(page not in had for page in places.needed)
+
+
+def _taken(pages: dict[int, pa.Array], places: _Places) -> pa.Array:
+    if len(places.needed) == 1:
+        return pages[places.needed[0]].take(places.rows)
+    return pa.concat_arrays([pages[page] for page in places.needed]).take(places.rows)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -108,10 +108,6 @@ class PagedColumn:
         """The numbers of all pages."""
         return range(len(self.first_rows) - 1)
 
-    def pages_of(self, rows: Numbers) -> Numbers:
-        """The number of the page of each row."""
-        return self.first_rows.searchsorted(rows, "right") - 1
-
     def rows_in(self, page: int) -> int:
         """How many rows a page has."""
         return int(self.first_rows[page + 1] - self.first_rows[page])
@@ -138,7 +134,12 @@ class Layout:
     def column(self, name: str) -> PagedColumn | None:
         """The pages of a column; None if there is no such column, or it is nested or repeated."""
         if name not in self._paged and name in self._described:
-            self._paged[name] = _paged(name, self._described[name])
+            found = _paged(name, self._described[name])
+            for other in self._paged.values():  # pages that begin with the same rows share the array that says so
+                if np.array_equal(other.first_rows, found.first_rows):
+                    found = replace(found, first_rows=other.first_rows)
+                    break
+            self._paged[name] = found
         return self._paged.get(name)
 
 

@@ -9,11 +9,13 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.catalog.declared_functions import Function, calls, users_of
 from viewkeeper.catalog.graph import reading
@@ -26,7 +28,8 @@ from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
 from viewkeeper.store.batches import BatchWriter
 from viewkeeper.store.housekeeping import Housekeeping
-from viewkeeper.store.lookups import Lookups
+from viewkeeper.store.lookups import Found, Lookups
+from viewkeeper.store.scans import Scan
 from viewkeeper.store.small_files import SmallFiles
 
 
@@ -117,6 +120,15 @@ class Store(OpenLog):
                     place=problem.place,
                 ) from problem
         return False
+
+    def rows_by_key(self, picked: Scan, columns: Sequence[str]) -> Found | None:
+        """The net rows of a scan's files by keys, with some columns, without the engine; None if that is to read."""
+        found = self.lookups.net_rows(picked, columns)
+        if found is not None:
+            return found
+        if not self.small.are_few(picked) or any(column.type.has_map() for column in picked.source.schema):
+            return None
+        return Found(consolidate(self.small.net_rows(picked).select([*columns, WEIGHT])), picked.file_rows)
 
     def writer(self, relation: Relation) -> BatchWriter:
         """Writes batches of a relation under this handle's lease."""

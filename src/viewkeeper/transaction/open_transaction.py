@@ -286,7 +286,7 @@ class OpenTransaction:
 
     def _totals(self, scan: Scan, schema: Schema, *, few: bool = False) -> pa.Table | None:
         """The number of rows with each key in the files of a scan; None if only `few` are wanted and there are more."""
-        there = self.store.lookups.net_rows(scan, schema.names)
+        there = self.store.rows_by_key(scan, schema.names)
         if there is not None:
             return there.rows
         engine = self.store.engine
@@ -305,7 +305,7 @@ class OpenTransaction:
         scan = self.scan(relation, keys)
         if scan.is_empty:
             return relation.schema.signed_arrow.empty_table()
-        there = self.store.lookups.net_rows(scan, relation.schema.names)
+        there = self.store.rows_by_key(scan, relation.schema.names)
         if there is not None:
             if not scan.has_rows or scan.rows is None:
                 return there.rows
