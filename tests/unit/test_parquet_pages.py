@@ -9,10 +9,11 @@ import random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from viewkeeper.store.parquet_pages import TAIL, Layout, NotPages, Span, read_layout
+from viewkeeper.store.parquet_pages import TAIL, Layout, NotPages, decode_pages, read_layout
 
 ROWS = 2_500
 
@@ -62,13 +63,13 @@ class Bytes:
 
 
 def decoded(file: Bytes, layout: Layout, name: str, pages: list[int]) -> pa.ChunkedArray:
-    column = layout.column(name)
-    assert column is not None
+    column = layout.columns[name]
     parts = []
-    for chunk, mine in column.by_chunk(pages):
-        rows = sum(map(column.rows_in, mine))
-        parts.append(chunk.decode(name, mine, rows, file.read(chunk.spans(mine))))
-    return pa.chunked_array(parts)
+    for number, mine in column.by_chunk(pages):
+        chunk = column.chunks[number]
+        data = file.read(chunk.spans(mine))
+        parts.append(decode_pages({name: (chunk, data)}, mine, sum(map(column.rows_in, mine))).column(0))
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks])
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -94,14 +95,14 @@ def test_pages_have_the_values_of_the_file(options: str) -> None:
     layout = file.layout()
     assert layout.rows == ROWS
     for name in ("nested", "part", "element", "a", "missing"):
-        assert layout.column(name) is None
+        assert name not in layout.columns
     for name in table.column_names:
-        column = layout.column(name)
+        column = layout.columns.get(name)
         if column is None:
             assert name in ("nested", "part")
             continue
         expected = pq.read_table(io.BytesIO(file.data), columns=[name]).column(0)
-        pages = list(column.all_pages())
+        pages = column.all_pages()
         assert len(pages) > 1
         assert decoded(file, layout, name, pages).combine_chunks() == expected.combine_chunks()
         for page in (pages[0], pages[len(pages) // 2], pages[-1]):
@@ -119,8 +120,6 @@ def test_only_the_wanted_pages_are_read() -> None:
     layout = file.layout()
     assert file.read_bytes == TAIL
     file.read_bytes = 0
-    column = layout.column("text")
-    assert column is not None
     assert decoded(file, layout, "text", [30]).to_pylist() == table["text"][30_000:31_000].to_pylist()
     assert file.read_bytes < 0.5 * len(file.data), "a page and the dictionary"
 
@@ -153,11 +152,51 @@ def test_what_is_no_file(damage: str) -> None:
 def test_a_damaged_page_is_noticed() -> None:
     file = Bytes(pa.table({"k": pa.array(range(5_000))}), write_page_checksum=True, max_rows_per_page=1_000)
     layout = file.layout()
-    column = layout.column("k")
-    assert column is not None
+    column = layout.columns["k"]
     chunk = column.chunks[0]
-    spans: list[Span] = chunk.spans([2])
-    parts = [bytearray(part) for part in file.read(spans)]
+    parts = [bytearray(part) for part in file.read(chunk.spans([2]))]
     parts[-1][-5] ^= 1
     with pytest.raises(OSError, match="CRC"):
-        chunk.decode("k", [2], column.rows_in(2), [bytes(part) for part in parts])
+        decode_pages({"k": (chunk, [bytes(part) for part in parts])}, [2], column.rows_in(2))
+
+
+def test_columns_are_decoded_together() -> None:
+    table = values().select(["number", "text", "word", "amount", "nothing"])
+    file = Bytes(table, compression="zstd", max_rows_per_page=100)
+    layout = file.layout()
+    first = layout.columns["number"]
+    assert all(layout.columns[name].first_rows is first.first_rows for name in table.column_names)
+    chunks = {name: layout.columns[name].chunks[0] for name in table.column_names}
+    given = {name: (chunk, file.read(chunk.spans([3, 9]))) for name, chunk in chunks.items()}
+    rows = [row for page in (3, 9) for row in range(first.first_rows[page], first.first_rows[page + 1])]
+    assert decode_pages(given, [3, 9], len(rows)).to_pylist() == table.take(rows).to_pylist()
+
+
+def test_bounds_of_pages() -> None:
+    rising = [n // 3 for n in range(2_000)]
+    table = pa.table(
+        {
+            "k": pa.array(rising),
+            "small": pa.array(rising, pa.int32()),
+            "day": pa.array(rising, pa.int32()).cast(pa.date32()),
+            "some": pa.array([n if n % 2 else None for n in rising]),
+            "falling": pa.array([-n for n in rising]),
+            "text": [f"{n:05}" for n in rising],
+            "last": pa.array([n if n < 400 else None for n in rising]),
+        }
+    )
+    for options in ({"max_rows_per_page": 100}, {"max_rows_per_page": 100, "row_group_size": 700}):
+        file = Bytes(table, **options)
+        layout = file.layout()
+        for name in ("k", "small", "day", "some"):
+            column = layout.columns[name]
+            found = column.bounds(file.read)
+            assert found is not None
+            for page in column.all_pages():
+                part = table[name][int(column.first_rows[page]) : int(column.first_rows[page + 1])]
+                part = part.cast(pa.int32()) if name == "day" else part
+                ends = pc.min_max(part).as_py()
+                assert (ends["min"], ends["max"]) == (found[0][page], found[1][page]), (name, page)
+        for name in ("falling", "text", "last"):
+            assert layout.columns[name].bounds(file.read) is None, name
+    assert Bytes(table, write_page_index=False).layout().columns["k"].bounds(file.read) is None

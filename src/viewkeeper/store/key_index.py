@@ -116,6 +116,15 @@ class Wanted:
         different, first = np.unique(values, return_index=True)
         return Wanted(different, numbers[first], null)
 
+    def among(self, codes: Codes) -> tuple[Numbers, Numbers]:
+        """The places of these among some codes, not those of NULL, and for each the number of a key that has it."""
+        if not len(self.values):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        nearest = np.minimum(self.values.searchsorted(codes.values), len(self.values) - 1)
+        same = self.values[nearest] == codes.values
+        places = np.flatnonzero(same if codes.valid is None else same & codes.valid)
+        return places, self.numbers[nearest[places]]
+
 
 @dataclass(frozen=True)
 class KeyIndex:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.rows import canonical, consolidate, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
-from viewkeeper.algebra.types import Type
+from viewkeeper.algebra.types import INTEGERS, Type
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.running import check_stopped, side_by_side
@@ -30,12 +30,18 @@ from viewkeeper.store.bounds import Keys
 from viewkeeper.store.byte_cache import ByteCache
 from viewkeeper.store.file_reading import unreadable
 from viewkeeper.store.key_index import Codes, KeyIndex, Numbers, Wanted, can_index, codes_of, is_exact
-from viewkeeper.store.parquet_pages import Layout, NotPages, PagedColumn, ReadSpans, Span, read_layout
+from viewkeeper.store.parquet_footer import Span
+from viewkeeper.store.parquet_pages import Layout, NotPages, PagedColumn, ReadSpans, decode_pages, read_layout
 from viewkeeper.store.scans import Scan
 
 T = TypeVar("T")
 
-LAYOUT = "layout"
+LAYOUT, BOUNDS = "_vk_layout", "_vk_bounds"
+"""Parts of files in the cache; pages are there under the name of their column, indexes under those of theirs."""
+
+MOST_PAGES = 0.5
+"""The share of a column's pages from which on all of it is decoded, for an index."""
+
 PAGE_OVERHEAD = 300
 """About how many bytes a decoded page takes beside its values."""
 
@@ -50,7 +56,8 @@ REMOTE_THREADS = 16
 
 _BIGINT = Type("bigint")
 
-_Part: TypeAlias = tuple[pa.Array, list[int]]
+_Pages: TypeAlias = dict[int, pa.Array]
+"""The values of pages, by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class Lookups:
         if not all(can_index(column.type) for column in wanted):
             return None
         search = _Search(keys)
-        if self._bytes_to_index(search, scan.files) > self.tuning.index_bytes:
+        if self._bytes_to_index(search, schema, scan.files) > self.tuning.index_bytes:
             return None
         try:
             hits = self._hits(search, scan.files)
@@ -155,10 +162,12 @@ class Lookups:
 
     # which rows ------------------------------------------------------------------------------------
 
-    def _bytes_to_index(self, search: _Search, files: Sequence[DataFile]) -> int:
+    def _bytes_to_index(self, search: _Search, schema: Schema, files: Sequence[DataFile]) -> int:
         """About how many bytes of key columns have to be decoded before the keys can be looked up."""
         names = tuple(search.schema.names)
         first = search.first_schema if search.first is not None else search.schema
+        if tuple(first.names) == schema.sort_columns[:1] and _has_bounds(first.columns[0].type):
+            return 0  # the pages that may have a key are known
         width = sum(_width(column.type) for column in first)
         missing = (
             file.rows
@@ -181,10 +190,58 @@ class Lookups:
 
     def _find(self, search: _Search, file: DataFile) -> _Hit:
         if search.first is not None and self.cache.get(file.path, tuple(search.schema.names)) is None:
-            index = self._index(file, search.first_schema)
-            if index.count(search.first) <= self.tuning.rows_per_value * len(search.first.values):
-                return _Hit(file, *index.find(search.first))
+            most = self.tuning.rows_per_value * len(search.first.values)  # for more, an index of all columns is better
+            found = self._find_by_pages(search.first, search.first_schema, file)
+            if found is None:
+                index = self._index(file, search.first_schema)
+                found = _Hit(file, *index.find(search.first)) if index.count(search.first) <= most else None
+            if found is not None and len(found.rows) <= most:
+                return found
+        elif search.is_exact:
+            found = self._find_by_pages(search.all, search.schema, file)
+            if found is not None:
+                return found
         return _Hit(file, *self._index(file, search.schema).find(search.all))
+
+    def _find_by_pages(self, wanted: Wanted, schema: Schema, file: DataFile) -> _Hit | None:
+        """The rows of a file with some values of a column that it is sorted by, from the pages that may have them.
+
+        None if the file is not sorted by it, as far as its page index shows, or if an index is better.
+        """
+        (column,) = schema.columns
+        bounds = self._page_bounds(file, column)
+        if bounds is None or wanted.null is not None or self.cache.get(file.path, (column.name,)) is not None:
+            return None
+        lows, highs = bounds
+        starts, stops = highs.searchsorted(wanted.values, "left"), lows.searchsorted(wanted.values, "right")
+        pages = sorted({page for pair in zip(starts.tolist(), stops.tolist(), strict=True) for page in range(*pair)})
+        if len(pages) > len(lows) * MOST_PAGES:
+            return None
+        paged = _column(self._layout_of(file), column)
+        (values,) = self._pages(file, Schema((column,)), [paged], [pages])
+        rows: list[Numbers] = [np.empty(0, np.int64)]
+        numbers: list[Numbers] = [np.empty(0, np.int64)]
+        for page in pages:
+            found, keys = wanted.among(codes_of([values[page]], schema))
+            rows.append(found + paged.first_rows[page])
+            numbers.append(keys)
+        return _Hit(file, np.concatenate(rows), np.concatenate(numbers))
+
+    def _page_bounds(self, file: DataFile, column: Column) -> tuple[Numbers, Numbers] | None:
+        """The least and greatest values of the pages of a column of integers, if they ascend."""
+        if not _has_bounds(column.type):
+            return None
+        name = (BOUNDS, column.name)
+        known = self.cache.get(file.path, name)
+        if known is None:
+            with self.cache.loading(file.path):
+                known = self.cache.get(file.path, name)
+                if known is None:
+                    read = self._reader(file)
+                    found = _column(self._layout(file, read), column).bounds(read)
+                    known = () if found is None else tuple(part.astype(_number_type(column.type)) for part in found)
+                    self.cache.put(file.path, name, known, PAGE_OVERHEAD + sum(part.nbytes for part in known))
+        return known or None
 
     def _index(self, file: DataFile, schema: Schema) -> KeyIndex:
         """The index of some columns of a file."""
@@ -197,15 +254,11 @@ class Lookups:
             if found is None:
                 read = self._reader(file)
                 layout = self._layout(file, read)
-                values = [self._whole(file, _column(layout, column), column, read) for column in schema]
-                found = KeyIndex.of(codes_of(values, schema))
+                paged = [_column(layout, column) for column in schema]
+                parts = self._decoded(file, schema, paged, [each.all_pages() for each in paged], read)
+                found = KeyIndex.of(codes_of([pa.chunked_array(values) for values in parts], schema))
                 self.cache.put(file.path, name, found, found.nbytes)
             return found
-
-    def _whole(self, file: DataFile, paged: PagedColumn, column: Column, read: ReadSpans) -> pa.Array:
-        """All values of a column of a file."""
-        (parts,) = self._decoded(file, [(paged, column.type, list(paged.all_pages()))], read)
-        return parts[0][0] if len(parts) == 1 else pa.concat_arrays([values for values, _ in parts])
 
     # their values ----------------------------------------------------------------------------------
 
@@ -224,9 +277,9 @@ class Lookups:
 
     def _bytes_to_decode(self, plan: _Plan) -> int:
         """About how many bytes of pages have to be decoded."""
-        had = self.cache.get_all(plan.hit.file.path, plan.columns.names)
+        had = self._cached(plan.hit.file, plan.columns)
         return sum(
-            (paged.page_bytes + PAGE_COST) * sum(pages is None or page not in pages for page in places.needed)
+            (paged.page_bytes + PAGE_COST) * len(_missing(pages, places.needed))
             for paged, places, pages in zip(plan.paged, plan.places, had, strict=True)
         )
 
@@ -244,28 +297,30 @@ class Lookups:
 
     def _values(self, plan: _Plan) -> list[pa.Array]:
         """The values of the planned columns and rows."""
-        path, names = plan.hit.file.path, plan.columns.names
-        pages: list[dict[int, pa.Array] | None] = self.cache.get_all(path, names)
-        if any(_lacks(had, places) for had, places in zip(pages, plan.places, strict=True)):
-            with self.cache.loading(path):
-                pages = self.cache.get_all(path, names)
-                self._load(plan, pages)
-        return [_taken(had or {}, places) for had, places in zip(pages, plan.places, strict=True)]
+        needed = [places.needed for places in plan.places]
+        pages = self._pages(plan.hit.file, plan.columns, plan.paged, needed)
+        return [_taken(had, places) for had, places in zip(pages, plan.places, strict=True)]
 
-    def _load(self, plan: _Plan, pages: list[dict[int, pa.Array] | None]) -> None:
-        """Reads the pages that are not among the given ones, and adds them there and to the cache."""
-        file = plan.hit.file
-        missing = [
-            (paged, column.type, [page for page in places.needed if had is None or page not in had])
-            for paged, column, places, had in zip(plan.paged, plan.columns, plan.places, pages, strict=True)
-        ]
-        found = self._decoded(file, missing, self._reader(file))
-        for number, ((paged, _, new), parts) in enumerate(zip(missing, found, strict=True)):
-            if new:
-                together = {**(pages[number] or {}), **dict(zip(new, _split(parts), strict=True))}
-                size = sum(array.nbytes + PAGE_OVERHEAD for array in together.values())
-                self.cache.put(file.path, paged.name, together, size)
-                pages[number] = together
+    def _pages(
+        self, file: DataFile, columns: Schema, paged: Sequence[PagedColumn], needed: Sequence[list[int]]
+    ) -> list[_Pages]:
+        """The values of pages of some columns, at least of the needed ones: from the cache, or read and cached."""
+        pages = self._cached(file, columns)
+        if not any(_missing(had, numbers) for had, numbers in zip(pages, needed, strict=True)):
+            return pages
+        with self.cache.loading(file.path):
+            pages = self._cached(file, columns)
+            missing = [_missing(had, numbers) for had, numbers in zip(pages, needed, strict=True)]
+            decoded = self._decoded(file, columns, paged, missing, self._reader(file))
+            for number, (each, new, parts) in enumerate(zip(paged, missing, decoded, strict=True)):
+                if new:
+                    pages[number] = {**pages[number], **dict(zip(new, _split(each, new, parts), strict=True))}
+                    size = sum(array.nbytes + PAGE_OVERHEAD for array in pages[number].values())
+                    self.cache.put(file.path, each.name, pages[number], size)
+        return pages
+
+    def _cached(self, file: DataFile, columns: Schema) -> list[_Pages]:
+        return [had or {} for had in self.cache.get_all(file.path, columns.names)]
 
     # reading ---------------------------------------------------------------------------------------
 
@@ -302,24 +357,37 @@ class Lookups:
         return read
 
     def _decoded(
-        self, file: DataFile, wanted: Sequence[tuple[PagedColumn, Type, list[int]]], read: ReadSpans
-    ) -> list[list[_Part]]:
-        """The values of some pages of some columns, and how many each page has, by row group."""
+        self,
+        file: DataFile,
+        columns: Schema,
+        paged: Sequence[PagedColumn],
+        wanted: Sequence[list[int]],
+        read: ReadSpans,
+    ) -> list[list[pa.Array]]:
+        """The values of some pages of some columns, one after the other, in one array per row group.
+
+        Columns of which the same rows are wanted are decoded together.
+        """
+        together: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        for number, (each, pages) in enumerate(zip(paged, wanted, strict=True)):
+            if pages:
+                together.setdefault((id(each.first_rows), tuple(pages)), []).append(number)
         jobs = [
-            (number, paged, kind, chunk, pages, chunk.spans(pages))
-            for number, (paged, kind, numbers) in enumerate(wanted)
-            for chunk, pages in paged.by_chunk(numbers)
+            (pages, sum(map(paged[numbers[0]].rows_in, pages)), [(n, paged[n].chunks[chunk]) for n in numbers])
+            for (_, chosen), numbers in together.items()
+            for chunk, pages in paged[numbers[0]].by_chunk(chosen)
         ]
-        data = iter(read([span for *_, spans in jobs for span in spans]))
-        found: list[list[_Part]] = [[] for _ in wanted]
-        for number, paged, kind, chunk, pages, spans in jobs:
-            lengths = [paged.rows_in(page) for page in pages]
+        spans = [chunk.spans(pages) for pages, _, chunks in jobs for _, chunk in chunks]
+        data = iter(read([span for each in spans for span in each]))
+        bytes_of = iter([[next(data) for _ in each] for each in spans])
+        found: list[list[pa.Array]] = [[] for _ in paged]
+        for pages, rows, chunks in jobs:
             try:
-                values = chunk.decode(paged.name, pages, sum(lengths), [next(data) for _ in spans])
-                values = values if values.type == kind.arrow else values.cast(kind.arrow)
+                values = decode_pages({paged[n].name: (chunk, next(bytes_of)) for n, chunk in chunks}, pages, rows)
+                for n, _ in chunks:
+                    found[n].append(_as_array(values.column(paged[n].name), columns.columns[n].type))
             except (NotPages, OSError, pa.ArrowException) as problem:
                 raise unreadable(file.path, problem) from problem
-            found[number].append((values, lengths))
         return found
 
     def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> Iterable[T]:
@@ -337,19 +405,37 @@ class _OtherColumns(Exception):
 
 
 def _column(layout: Layout, column: Column) -> PagedColumn:
-    found = layout.column(column.name)
+    found = layout.columns.get(column.name)
     if found is None:
         raise _OtherColumns(column.name)
     return found
 
 
-def _split(parts: Sequence[_Part]) -> Iterator[pa.Array]:
-    """The values page by page."""
-    for values, lengths in parts:
-        start = 0
-        for length in lengths:
-            yield values.slice(start, length)
-            start += length
+def _split(paged: PagedColumn, pages: list[int], parts: Sequence[pa.Array]) -> Iterator[pa.Array]:
+    """The values page by page; a part holds several pages."""
+    start, left = 0, iter(parts)
+    values = next(left)
+    for page in pages:
+        if start == len(values):
+            start, values = 0, next(left)
+        yield values.slice(start, paged.rows_in(page))
+        start += paged.rows_in(page)
+
+
+def _as_array(values: pa.ChunkedArray, kind: Type) -> pa.Array:
+    if values.type != kind.arrow:
+        values = values.cast(kind.arrow)
+    return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
+
+
+def _has_bounds(kind: Type) -> bool:
+    """Whether the page index has exact bounds for a type."""
+    return kind.is_integer or kind.name in ("date", "timestamp", "timestamp_ntz")
+
+
+def _number_type(kind: Type) -> str:
+    """The NumPy type of the codes of integers, dates and timestamps."""
+    return f"int{INTEGERS.get(kind.name, 32 if kind.name == 'date' else 64)}"
 
 
 def _width(kind: Type) -> int:
@@ -376,11 +462,11 @@ def _places(first_rows: Numbers, rows: Numbers) -> _Places:
     return _Places(needed, pa.array(rows + np.array([shift[page] for page in pages])))
 
 
-def _lacks(had: dict[int, pa.Array] | None, places: _Places) -> bool:
-    return had is None or any(page not in had for page in places.needed)
+def _missing(had: _Pages, needed: list[int]) -> list[int]:
+    return [page for page in needed if page not in had]
 
 
-def _taken(pages: dict[int, pa.Array], places: _Places) -> pa.Array:
+def _taken(pages: _Pages, places: _Places) -> pa.Array:
     if len(places.needed) == 1:
         return pages[places.needed[0]].take(places.rows)
     return pa.concat_arrays([pages[page] for page in places.needed]).take(places.rows)
