@@ -13,6 +13,9 @@ import pytest
 
 import viewkeeper as vk
 from tests.marks import long
+from tests.property.driver import Driver
+from tests.property.view_cases import Maker
+from tests.property.view_driver import Run
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.rows import canonical, consolidate, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
@@ -127,3 +130,22 @@ def test_a_lookup_is_the_engines_read(connect: Callable[..., vk.Database], engin
         if step % 4 == 3:
             tables.db.compact()
         tables.compare(3 if engine == "spark" else 12)
+
+
+SMALL_FILES = vk.Tuning(whole_rows=0, picked_rows=0, file_rows=6, page_rows=2, cache_bytes=200_000)
+"""No relation is so small that it is read in full, and every file has several pages."""
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("seed", [301, *long(*range(302, 312))])
+def test_random_views_by_lookups(connect: Callable[..., vk.Database], seed: int) -> None:
+    db = connect(durability="process", tuning=SMALL_FILES)
+    outcome = Run(db, Maker(seed, views=16, transactions=8).case()).run()
+    assert not outcome.wrong, f"seed {seed}: {outcome}"
+    assert len(db._store.lookups.cache) > 20, "few files were looked into"
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+@pytest.mark.parametrize("keep", ["7 days", *long("0 seconds")])
+def test_random_transactions_by_lookups(connect: Callable[..., vk.Database], keep: str) -> None:
+    Driver(connect, 41, keep=keep, span=30, tuning=SMALL_FILES).run(60)
