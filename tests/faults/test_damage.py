@@ -12,7 +12,7 @@ import pytest
 import viewkeeper as vk
 from tests.inventory import FILES, check_ledger
 from tests.marks import spark_long
-from viewkeeper.errors import StorageError
+from viewkeeper.errors import ConstraintViolation, StorageError
 
 Connect = Callable[..., vk.Database]
 GARBAGE = b"\x00\xffnot what you expect\n" * 20
@@ -188,6 +188,9 @@ def test_damaged_data_file_behind_a_key(connect: Connect, how: str) -> None:
     file = Path(db.path) / relation.files[0].path
     good = file.read_bytes()
     damage(file, how)
+    with pytest.raises(ConstraintViolation), db.transaction() as tx:
+        tx.insert("t", [(3,)])  # this handle has looked into the file before
+    db = connect()
     with pytest.raises(StorageError), db.transaction() as tx:
         tx.insert("t", [(3,)])
     with db.transaction() as tx:

@@ -44,6 +44,21 @@ class Tuning:
     cached_rows: int = 400_000
     """Rows of small files cached in memory, the most recently used; files are immutable, so they never get stale."""
 
+    cache_bytes: int = 256 << 20
+    """Bytes of key columns and pages of data files cached in memory, the most recently used."""
+
+    lookup_keys: int = 5_000
+    """Most keys that the driver looks up in the files of a relation: for more, the engine is faster."""
+
+    lookup_rows: int = 20_000
+    """Most rows found by those keys; their columns are read page by page."""
+
+    lookup_bytes: int = 16 << 20
+    """Most bytes of pages decoded for one look-up, beside what is cached: for more, the engine is faster."""
+
+    index_bytes: int = 32 << 20
+    """Most bytes of key columns decoded for one look-up: later ones find them cached, so the first may be slow."""
+
     stage_rows: int = 200_000
     """For a larger relation, a query of its own first finds the keys it is read by, so that files can be skipped."""
 

@@ -558,7 +558,9 @@ class Database:
     def vacuum(self, grace: str | float = GRACE_SECONDS) -> Vacuumed:
         """Deletes files that nothing needs any more: replaced or abandoned longer than `grace` ago."""
         self._store.housekeeping.wait()
-        return vacuum(self._store, seconds(grace))
+        done = vacuum(self._store, seconds(grace))
+        self._store.lookups.keep_only(self._store.state.named_files())
+        return done
 
 
 class _Session:

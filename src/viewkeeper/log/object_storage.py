@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from viewkeeper.errors import StorageError
@@ -68,6 +68,15 @@ class ObjectStorage:
 
         try:
             return _Remote(obstore.open_reader(self._store, path))
+        except Exception as problem:
+            raise self._explain(problem, f"reading {path}") from problem
+
+    def ranges(self, path: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        import obstore
+
+        starts, ends = [start for start, _ in spans], [stop for _, stop in spans]
+        try:
+            return [bytes(part) for part in obstore.get_ranges(self._store, path, starts=starts, ends=ends)]
         except Exception as problem:
             raise self._explain(problem, f"reading {path}") from problem
 

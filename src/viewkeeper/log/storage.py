@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
@@ -66,6 +66,9 @@ class Storage(Protocol):
 
     def open(self, path: str) -> IO[bytes]:
         """The bytes at a path, as a file that is read piece by piece."""
+
+    def ranges(self, path: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of a path from one offset to another, for several such spans."""
 
     def create(self, path: str, data: bytes, mark: str) -> bool:
         """Creates a path exclusively and durably; False if it exists. `mark` names its failpoints."""
@@ -178,6 +181,13 @@ class LocalStorage:
 
     def open(self, path: str) -> IO[bytes]:
         return open(self._full(path), "rb")
+
+    def ranges(self, path: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        try:
+            with open(self._full(path), "rb", buffering=0) as file:
+                return [os.pread(file.fileno(), stop - start, start) for start, stop in spans]
+        except OSError as problem:
+            raise explain(problem, f"reading {path}") from problem
 
     def create(self, path: str, data: bytes, mark: str) -> bool:
         target = self._full(path)

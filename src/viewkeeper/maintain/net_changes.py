@@ -99,8 +99,9 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
 
 def net_rows(store: Store, picked: Scan, schema: Schema) -> pa.Table:
     """The net of what a stored relation holds, on the driver: every row once, with its weight."""
-    if store.small.are_few(picked) and not any(column.type.has_map() for column in schema):
-        return store.small.net_rows(picked)
+    found = store.rows_by_key(picked, schema.names)
+    if found is not None:
+        return found.rows
     frame = consolidated(signed_frame(store.engine, store.storage, picked), schema)
     return conform(store.engine.fetch(frame), schema, signed=True)
 

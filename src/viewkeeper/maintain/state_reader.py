@@ -37,6 +37,7 @@ from viewkeeper.maintain.situation import Pending, Situation
 from viewkeeper.plan.sharing import Common, Sharing
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
+from viewkeeper.store.lookups import Found
 from viewkeeper.store.scans import Scan, Source, pick, signed_frame, within_epochs
 from viewkeeper.store.scratch import adopt_scratch
 from viewkeeper.store.store import Store
@@ -63,13 +64,13 @@ class Work:
         if self.within is not None:
             self.within.query()
 
-    def count(self, relation: Relation, state: str, picked: Scan) -> None:
-        """Records that a relation is read in a state."""
+    def count(self, relation: Relation, state: str, picked: Scan, rows: int) -> None:
+        """Records that a relation is read in a state, and so many of its signed rows."""
         if self.within is not None:
-            self.within.count(relation, state, picked)
+            self.within.count(relation, state, picked, rows)
         self.files_read += len(picked.files)
         self.files_total += picked.total_files
-        self.rows_read += sum(file.rows for file in picked.files)
+        self.rows_read += rows
         if picked.files:
             self.read.append((relation, state))
 
@@ -149,34 +150,31 @@ class StateReader:
             return self._change(scan, relation)
         keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
         picked = pick(self._source(relation, scan.state), keys)
+        found = None if picked.is_empty else self._on_driver(scan, relation, picked)
         if relation.id != self.own:
-            self.work.count(relation, scan.state, picked)
+            self.work.count(relation, scan.state, picked, picked.file_rows if found is None else found.looked_at)
         if picked.is_empty:
             return self._nothing(scan)
-        local = self._on_driver(scan, relation, picked)
-        if local is not None:
-            return local
+        if found is not None:
+            rows, source = found.rows, picked.source
+            if source.rows is not None and source.rows.num_rows:
+                rows = consolidate(pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])]))
+            return self.local(expand(rows).rename_columns([a.label for a in scan.outputs]), scan.outputs)
         frame = self._plain(scan, picked)
         return Lowered(frame, scan.outputs, False, known, bool(known))
 
-    def _on_driver(self, scan: n.Scan, relation: Relation, picked: Scan) -> Lowered | None:
-        """The rows on the driver if they are few: those of a small relation, or of a few keys of a large one."""
-        source = picked.source
-        if source.staged or any(column.type.has_map() for column in relation.schema):
+    def _on_driver(self, scan: n.Scan, relation: Relation, picked: Scan) -> Found | None:
+        """The committed rows if they are few: those of a small relation, or of a few keys of a large one."""
+        if picked.source.staged or any(column.type.has_map() for column in relation.schema):
             return None
-        if self.store.small.are_few(picked):
+        if picked.file_rows <= self.engine.tuning.whole_rows:
             rows = self.store.small.net_rows(picked).select([*scan.stored_names, WEIGHT])
-        elif picked.keys is not None and self.fetched is not None:
-            found = self.fetched.rows(self, scan, relation, picked)
-            if found is None:
-                return None
-            rows = found
-        else:
+            return Found(rows, picked.file_rows)
+        if picked.keys is None:
             return None
-        if source.rows is not None and source.rows.num_rows:
-            rows = consolidate(pa.concat_tables([rows, source.rows.select([*scan.stored_names, WEIGHT])]))
-        plain = expand(rows).rename_columns([a.label for a in scan.outputs])
-        return self.local(plain, scan.outputs, weighted=False)
+        if self.fetched is None:
+            return self.store.rows_by_key(picked, scan.stored_names)
+        return self.fetched.rows(self, scan, relation, picked)
 
     def size(self, scan: n.Scan) -> int:
         """The number of signed rows stored of a relation."""
@@ -314,7 +312,7 @@ class StateReader:
         return Keys(pa.table(arrays, names=schema.names), schema, self.engine.tuning), (known,)
 
 
-FutureRows: TypeAlias = "concurrent.futures.Future[pa.Table | None]"
+FutureRows: TypeAlias = "concurrent.futures.Future[Found | None]"
 
 
 class Fetched:
@@ -354,7 +352,7 @@ class Fetched:
             self._tables = {name: rows for name, rows in self._tables.items() if name[0] in still}
         self.changes = {name: rows for name, rows in self.changes.items() if name[0] in still}
 
-    def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> pa.Table | None:
+    def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> Found | None:
         """The net signed rows with some keys, with the columns of the scan; None if they are too many."""
         keys = picked.keys
         assert keys is not None
@@ -362,7 +360,7 @@ class Fetched:
         columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
         values = frozenset(row_tuples(keys.table))
         if self._nothing_with(relation, tuple(keys.schema.names), values):
-            return relation.schema.subset(scan.stored_names).signed_arrow.empty_table()
+            return Found(relation.schema.subset(scan.stored_names).signed_arrow.empty_table(), 0)
         name = (relation.id, tuple(keys.schema.names), tuple(columns))
         with self._lock:
             earlier = self._tables.setdefault(name, [])
@@ -379,9 +377,8 @@ class Fetched:
         found = future.result()
         if found is None:
             return None
-        if not mine:
-            found = rows_among(found, keys.schema.names, keys.table)
-        return found.select([*scan.stored_names, WEIGHT])
+        rows = found.rows if mine else rows_among(found.rows, keys.schema.names, keys.table)
+        return Found(rows.select([*scan.stored_names, WEIGHT]), found.looked_at)
 
     def _nothing_with(self, relation: Relation, names: tuple[str, ...], values: frozenset[Any]) -> bool:
         """Whether earlier lookups show that no row has any of these keys. A group's key is that of some input row."""
@@ -395,14 +392,17 @@ class Fetched:
         return values <= self._not_there.get(looked_up, frozenset())
 
     @staticmethod
-    def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> pa.Table | None:
+    def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> Found | None:
+        found = reader.store.rows_by_key(picked, columns)
+        if found is not None:
+            return found
         reader.work.query()
         stored = replace(picked, rows=None)
         schema = relation.schema.subset(columns)
         frame = signed_frame(reader.engine, reader.store.storage, stored)
         frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
         small = reader.engine.collect_small(frame)
-        return None if small is None else consolidate(conform(small, schema, signed=True))
+        return None if small is None else Found(consolidate(conform(small, schema, signed=True)), picked.file_rows)
 
 
 class CommonChanges:

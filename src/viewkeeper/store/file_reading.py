@@ -34,11 +34,16 @@ def decode(data: bytes | memoryview, path: str, schema: Schema) -> pa.Table:
             table = pq.ParquetFile(pa.BufferReader(data)).read(columns=wanted.names)
         return table.select(wanted.names).cast(wanted)
     except (OSError, KeyError, pa.ArrowException) as problem:
-        raise StorageError(
-            f"the data file {path} cannot be read",
-            detail=str(problem).splitlines()[0][:300],
-            hint="restore it from a backup; `viewkeeper doctor` lists all damaged and missing files",
-        ) from problem
+        raise unreadable(path, problem) from problem
+
+
+def unreadable(path: str, problem: Exception) -> StorageError:
+    """The error for a file that is no Parquet file of the expected columns."""
+    return StorageError(
+        f"the data file {path} cannot be read",
+        detail=str(problem).splitlines()[0][:300],
+        hint="restore it from a backup; `viewkeeper doctor` lists all damaged and missing files",
+    )
 
 
 def read_file(storage: Storage, file: DataFile, schema: Schema) -> pa.Table:

@@ -54,6 +54,11 @@ class Scan:
         return not self.files and not self.has_rows
 
     @property
+    def file_rows(self) -> int:
+        """The number of signed rows of its files."""
+        return sum(file.rows for file in self.files)
+
+    @property
     def has_rows(self) -> bool:
         """Whether an open transaction adds rows from the driver."""
         return self.rows is not None and self.rows.num_rows > 0

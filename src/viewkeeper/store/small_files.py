@@ -28,9 +28,8 @@ class SmallFiles:
         self._lock = threading.Lock()
 
     def are_few(self, picked: Scan) -> bool:
-        """Whether the picked files of a relation are better read here than on the engine."""
-        rows = sum(file.rows for file in picked.files)
-        return rows <= (self.tuning.whole_rows if picked.keys is None else self.tuning.picked_rows)
+        """Whether the picked files of a relation are better read here in full than on the engine."""
+        return picked.file_rows <= (self.tuning.whole_rows if picked.keys is None else self.tuning.picked_rows)
 
     def net_rows(self, picked: Scan) -> pa.Table:
         """The net signed rows of the picked files up to the epoch, only those with one of the keys if there are any."""

@@ -9,11 +9,14 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.catalog.declared_functions import Function, calls, users_of
 from viewkeeper.catalog.graph import reading
@@ -26,6 +29,8 @@ from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
 from viewkeeper.store.batches import BatchWriter
 from viewkeeper.store.housekeeping import Housekeeping
+from viewkeeper.store.lookups import Found, Lookups
+from viewkeeper.store.scans import Scan
 from viewkeeper.store.small_files import SmallFiles
 
 
@@ -37,6 +42,7 @@ class Store(OpenLog):
         self.engine = engine
         self.small = SmallFiles(storage, engine.tuning)
         storage.inlined.most = engine.tuning.held_bytes
+        self.lookups = Lookups(storage, engine)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported on demand
@@ -116,6 +122,20 @@ class Store(OpenLog):
                     place=problem.place,
                 ) from problem
         return False
+
+    def rows_by_key(self, picked: Scan, columns: Sequence[str]) -> Found | None:
+        """The net rows of a scan's files by keys, with some columns, without the engine; None if that is to read."""
+        inlined = tuple(file for file in picked.files if file.is_inlined)
+        own = tuple(file for file in picked.files if not file.is_inlined)
+        found = self.lookups.net_rows(replace(picked, files=own), columns)
+        if found is not None and not inlined:
+            return found
+        if found is not None:
+            more = self.small.net_rows(replace(picked, files=inlined)).select([*columns, WEIGHT])
+            return Found(consolidate(pa.concat_tables([found.rows, more])), found.looked_at + more.num_rows)
+        if not self.small.are_few(picked) or any(column.type.has_map() for column in picked.source.schema):
+            return None
+        return Found(consolidate(self.small.net_rows(picked).select([*columns, WEIGHT])), picked.file_rows)
 
     def writer(self, relation: Relation) -> BatchWriter:
         """Writes batches of a relation under this handle's lease."""

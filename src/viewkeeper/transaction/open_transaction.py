@@ -17,7 +17,7 @@ import pyarrow as pa
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Name, disjunction, is_null
 from viewkeeper.algebra.nodes import Node
-from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples
+from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
@@ -269,12 +269,12 @@ class OpenTransaction:
         found: dict[tuple[Any, ...], int] | None = None
         first = _first_column(scan, keys, self.store.tuning)
         if first is not None:
-            together = self._totals(pick(replace(scan.source, rows=None), first), names)
-            found = _counted(self.store.engine.collect_small(together), keys.schema)
+            together = pick(replace(scan.source, rows=None), first)
+            found = _counted(self._totals(together, keys.schema, few=True), keys.schema)
             if found is not None and not scan.source.staged:
                 self._note(relation, first, {key[:1] for key, count in found.items() if count})
         if found is None:
-            each = self.store.engine.fetch(self._totals(replace(scan, rows=None), names)) if scan.files else None
+            each = self._totals(replace(scan, rows=None), keys.schema) if scan.files else None
             found = _counted(each, keys.schema) or {}
         if not scan.source.staged:
             self._note(relation, keys, {key for key, count in found.items() if count})
@@ -285,10 +285,15 @@ class OpenTransaction:
                     found[row] = found.get(row, 0) + weight
         return found
 
-    def _totals(self, scan: Scan, names: list[str]) -> Frame:
-        """The number of rows with each key in the files of a scan."""
-        frame = signed_frame(self.store.engine, self.store.storage, scan)
-        return frame.groupBy(*[quote(name) for name in names]).agg({WEIGHT: "sum"}).toDF(*names, "_vk_total")
+    def _totals(self, scan: Scan, schema: Schema, *, few: bool = False) -> pa.Table | None:
+        """The number of rows with each key in the files of a scan; None if only `few` are wanted and there are more."""
+        there = self.store.rows_by_key(scan, schema.names)
+        if there is not None:
+            return there.rows
+        engine = self.store.engine
+        frame = signed_frame(engine, self.store.storage, scan).groupBy(*map(quote, schema.names)).agg({WEIGHT: "sum"})
+        frame = frame.toDF(*schema.names, "_vk_total")
+        return engine.collect_small(frame) if few else engine.fetch(frame)
 
     def _note(self, relation: Relation, keys: Keys, there: set[tuple[Any, ...]]) -> None:
         """Records which of some keys were not found."""
@@ -301,6 +306,11 @@ class OpenTransaction:
         scan = self.scan(relation, keys)
         if scan.is_empty:
             return relation.schema.signed_arrow.empty_table()
+        there = self.store.rows_by_key(scan, relation.schema.names)
+        if there is not None:
+            if not scan.has_rows or scan.rows is None:
+                return there.rows
+            return consolidate(pa.concat_tables([there.rows, rows_among(scan.rows, keys.schema.names, keys.table)]))
         frame = consolidated(signed_frame(self.store.engine, self.store.storage, scan), relation.schema)
         return conform(self.store.engine.fetch(frame), relation.schema, signed=True)
 
@@ -483,11 +493,11 @@ def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
 
 
 def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], int] | None:
-    """The number of rows by key, from the engine's answer; None if there is no answer."""
+    """The number of rows by key, from a table whose last column has it; None if there is no table."""
     if totals is None:
         return None
     plain = conform(totals.select(schema.names), schema)
-    return dict(zip(row_tuples(plain), totals["_vk_total"].to_pylist(), strict=True))
+    return dict(zip(row_tuples(plain), totals.column(len(schema)).to_pylist(), strict=True))
 
 
 def _first_column(scan: Scan, keys: Keys, tuning: Tuning) -> Keys | None:
