@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
+from viewkeeper.algebra.null_expressions import coalesced, merged_keys, not_null, null_of
 from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.analysis.relevance import computed, rows_that_may_pass
@@ -33,10 +35,14 @@ from viewkeeper.engine.lowered import (
     common,
     in_both_states,
     keys_of,
+    matched_or_missing,
     meet,
+    not_dominated,
+    padded,
     paired,
     semi_joined,
     spread,
+    without_nulls,
     without_partner,
 )
 from viewkeeper.engine.operator_texts import (
@@ -114,7 +120,9 @@ class Lowering:
 
     def _project(self, node: n.Project, binding: Binding | None) -> Lowered:
         passed = [(a, e.attribute) for a, e in node.columns if e.attribute is not None]
-        below = self.lower(node.input, binding.reduced(passed) if binding else None)
+        below = self._full_by_keys(node, binding) if binding else None
+        if below is None:
+            below = self.lower(node.input, binding.reduced(passed) if binding else None)
         if below.empty:
             return self.nothing(node.outputs, weighted=below.weighted)
         texts = [f"{self._computed(attribute, e.sql)} AS {attribute.label}" for attribute, e in node.columns]
@@ -146,12 +154,19 @@ class Lowering:
         below = self.lower(node.input, binding)
         if below.empty:
             return below
-        known = below.known
-        if self.looks:
+        known, wide, rows = below.known, below.keys, None
+        if node.condition == not_null(node.condition.attributes):
+            rows = below.rows
+            if self.looks:
+                keys = [a.label for a in node.condition.attributes]
+                known, wide = (tuple(without_nulls(table, keys) for table in tables) for tables in (known, wide))
+                rows = without_nulls(rows, keys) if rows is not None else None
+        elif self.looks:
             known = tuple(rows_that_may_pass(table, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
-        return replace(below, frame=below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
+        frame = below.frame.filter(parsed(self.condition(node)))
+        return replace(below, frame=frame, known=known, wide=wide, rows=rows)
 
     def condition(self, node: n.Filter) -> str:
         """A filter's condition. A fallible one is evaluated only for rows that pass the filters below, which Sail would
@@ -177,12 +192,8 @@ class Lowering:
             names = [f"{a.label} AS {out.label}" for a, out in zip(part.outputs, node.outputs, strict=True)]
             weight = [WEIGHT if part.weighted else f"CAST(1 AS BIGINT) AS {WEIGHT}"] if weighted else []
             frames.append(part.frame.select(*listed(*names, *weight)))
-        known: tuple[pa.Table, ...] = ()
-        if len(there) == 1:
-            pairs = list(zip(node.outputs, there[0].outputs, strict=True))
-            known = all_renamed(there[0].known, pairs)
         narrow = all(part.narrow for part in there)
-        return Lowered(self.engine.union(frames), node.outputs, weighted, known, narrow)
+        return Lowered(self.engine.union(frames), node.outputs, weighted, common(there, node.outputs), narrow)
 
     def _generate(self, node: n.Generate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.input.outputs) if binding else None)
@@ -263,11 +274,10 @@ class Lowering:
         """The next input, read by the keys of the joined ones (sideways information passing)."""
         given = binding.kept(following.outputs) if binding else None
         if current.narrow and pairs:
-            columns = [(mine, yours) for _, mine, yours in pairs]
-            found = binding_of(current, columns)
+            found = self._bound(current, pairs)
             if found is None and self._size(following) > self.engine.tuning.stage_rows:
                 current = self.reader.keep(current)
-                found = binding_of(current, columns)
+                found = self._bound(current, pairs)
             given = found or given
         return current, self.lower(following, given)
 
@@ -278,7 +288,7 @@ class Lowering:
         outputs = (*left.outputs, *right.outputs)
         if left.empty or right.empty:
             return self.nothing(outputs, weighted=weighted)
-        wide = tuple(spread(table, equalities) for table in (*left.keys, *right.keys))
+        wide = not_dominated([spread(table, equalities) for table in (*left.keys, *right.keys)])
         if self.looks:
             reduced = meet(left.known, right.known, equalities)
             if reduced is None:
@@ -295,8 +305,8 @@ class Lowering:
             frame = self._crossed(left.frame, right.frame)
         narrow = left.narrow or right.narrow
         both = paired(left.known, right.known, equalities, _PAIRS) if self.looks else None
-        known = tuple(
-            spread(table, equalities) for table in (*([both] if both is not None else []), *left.known, *right.known)
+        known = not_dominated(
+            [spread(table, equalities) for table in (*([both] if both is not None else []), *left.known, *right.known)]
         )
         return Lowered(frame, outputs, weighted, known, narrow, wide=wide)
 
@@ -319,20 +329,80 @@ class Lowering:
         return self._crossed(frame, one).drop("_vk_one")
 
     def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
-        padded = {inner for _, inner in node.padded}
-        free = [a for a in node.left.outputs if a not in padded]
-        left = self.lower(node.left, binding.kept(free) if binding else None)
-        if left.empty and not node.full:
+        narrower = self._without_padding(node, binding)
+        if narrower is not None:
+            return narrower
+        if node.full:
+            return self._full(node, None, None)
+        left = self.lower(node.left, binding.kept(node.left.outputs) if binding else None)
+        if left.empty:
             return self.nothing(node.outputs, weighted=left.weighted)
-        right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
+        right = self._partner(left, node.right, node.equalities)
+        frame = self._outer_frame(node, left, right)
+        pairs = list(node.padded)
+        more = matched_or_missing(left, node.equalities, pairs)
+        known = (*left.known, *more, *padded(right, right.known, pairs))
+        wide = (*left.keys, *more, *padded(right, right.keys, pairs)) if left.wide or right.wide else ()
+        return Lowered(frame, node.outputs, left.weighted, known, left.narrow, wide=wide)
+
+    def _full(self, node: n.Outer, on_left: Binding | None, on_right: Binding | None) -> Lowered:
+        left, right = self.lower(node.left, on_left), self.lower(node.right, on_right)
+        return Lowered(self._outer_frame(node, left, right), node.outputs, left.weighted)
+
+    def _full_by_keys(self, node: n.Project, binding: Binding) -> Lowered | None:
+        """The full join below a projection, both sides read by the keys that it merges (USING); None if it has none."""
+        solid = self._solid(binding)
+        found = [(a, equality) for a, equality in merged_keys(node).items() if a in solid]
+        if not found or not isinstance(node.input, n.Outer):
+            return None
+        on_left = binding.reduced([(a, e.left) for a, e in found])
+        return self._full(node.input, on_left, binding.reduced([(a, e.right) for a, e in found]))
+
+    def _solid(self, binding: Binding) -> list[Attribute]:
+        """The columns of a binding without NULLs."""
+        return [a for a in binding.columns if not self.looks or not binding.table.column(a.label).null_count]
+
+    def _outer_frame(self, node: n.Outer, left: Lowered, right: Lowered) -> Frame:
         condition = condition_text(node.equalities, node.conditions, self.engine.kind)
         frame = left.frame.join(right.frame, parsed(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
         weight = [WEIGHT] if left.weighted else []
-        frame = frame.select(*listed(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight))
-        known, wide = ((), ()) if node.full else (left.known, left.wide)
-        return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full, wide=wide)
+        return frame.select(*listed(*[f"{a.label} AS {renamed.get(a, a).label}" for a in both], *weight))
+
+    def _without_padding(self, node: n.Outer, binding: Binding | None) -> Lowered | None:
+        """The rows of an outer join that match a binding, from a join that pads less; None if it pads as much.
+
+        Rows in which a side is missing are NULL there: they match no binding on a column of that side without NULLs.
+        """
+        if binding is None:
+            return None
+        solid = self._solid(binding)
+        renamed = {inner: outer for outer, inner in node.padded}
+        ours, theirs = ([renamed.get(a, a) for a in side.outputs] for side in node.inputs)
+        has_left = not node.full or any(a in solid for a in ours)
+        has_right = any(a in solid for a in theirs)
+        if not has_right and (not has_left or not node.full):
+            return None
+        on_left = tuple((renamed[a], a) for a in node.left.outputs if a in renamed)
+        on_right = tuple((renamed[a], a) for a in node.right.outputs)
+        narrower: n.Node
+        if has_left and has_right:
+            narrower, names = n.Join(node.inputs, node.equalities, node.conditions), (*on_left, *on_right)
+        elif has_left:
+            narrower, names = replace(node, padded=on_right, full=False), on_left
+        else:
+            turned = tuple(n.Equality(e.right, e.left, e.null_safe) for e in node.equalities)
+            narrower, names = n.Outer(node.right, node.left, turned, node.conditions, on_left), on_right
+        inner = dict(names)
+        pairs = [(a, inner.get(a, a)) for a in node.outputs]
+        done = self.lower(narrower, binding.reduced(pairs))
+        if done.empty:
+            return self.nothing(node.outputs, weighted=done.weighted)
+        weight = [WEIGHT] if done.weighted else []
+        frame = done.frame.select(*listed(*[f"{a.label} AS {out.label}" for out, a in pairs], *weight))
+        known, wide = (all_renamed(tables, pairs) for tables in (done.known, done.wide))
+        return Lowered(frame, node.outputs, done.weighted, known, done.narrow, wide=wide)
 
     def _exists(self, node: n.Exists, binding: Binding | None) -> Lowered:
         left = self.lower(node.left, binding)
@@ -351,7 +421,14 @@ class Lowering:
         """The right side of an outer, semi or anti join, read by the left side's keys where they are known."""
         if not left.narrow or not equalities:
             return self.lower(right)
-        return self.lower(right, binding_of(left, [(e.left, e.right) for e in equalities]))
+        return self.lower(right, self._bound(left, [(e, e.left, e.right) for e in equalities]))
+
+    def _bound(self, known: Lowered, pairs: list[tuple[n.Equality, Attribute, Attribute]]) -> Binding | None:
+        """The known keys of a frame as a binding of what is joined to it; a NULL is equal to nothing, except by <=>."""
+        found = binding_of(known, [(mine, yours) for _, mine, yours in pairs])
+        if found is None or not self.looks:
+            return found
+        return replace(found, table=without_nulls(found.table, [a.label for e, _, a in pairs if not e.null_safe]))
 
     # by row --------------------------------------------------------------------------------------
 
@@ -498,7 +575,8 @@ class Lowering:
         shown = [forgetful(a, "_vk_so <> 0 OR _vk_sn <> 0") for a in before.outputs]
         frame = total.select(*listed(*shown, f"explode({copies}) AS {node.state.label}"))
         rows = in_both_states(before, change, node.state, self.engine.tuning.direct_rows) if self.looks else None
-        return Lowered(frame, node.outputs, False, common(before, change), True, rows=rows)
+        known = common((before, change), before.outputs)
+        return Lowered(frame, node.outputs, False, known, True, rows=rows)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
@@ -520,9 +598,21 @@ class Lowering:
 
 def _projected(table: pa.Table, node: n.Project) -> pa.Table | None:
     """The columns of a projection that the driver can compute from a table; None if there are none."""
-    found = {attribute.label: computed(table, attribute, value) for attribute, value in node.columns}
+    found = {attribute.label: _column_of(table, attribute, value) for attribute, value in node.columns}
     there = {label: array for label, array in found.items() if array is not None}
     return pa.table(there) if there else None
+
+
+def _column_of(table: pa.Table, attribute: Attribute, value: Expression) -> pa.Array | pa.ChunkedArray | None:
+    """A column that the driver can compute from a table; None if it cannot."""
+    if value == null_of(attribute):
+        return pa.nulls(table.num_rows, attribute.type.arrow)
+    pair = value.attributes
+    if len(pair) == 2 and value == coalesced(*pair):
+        there = all(a.label in table.column_names and a.type == attribute.type for a in pair)
+        there = there and not attribute.type.is_nested
+        return pc.coalesce(*(table.column(a.label) for a in pair)) if there else None
+    return computed(table, attribute, value)
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
@@ -557,7 +647,7 @@ _PAIRS = 4_096
 
 _NEVER_NULL = re.compile(r"\b(coalesce|ifnull|nvl)\s*\(", re.IGNORECASE)
 
-_ROWS_STAY = (n.Scan, n.Once, n.Project, n.Unbalanced, n.Restrict, n.Both)
+_ROWS_STAY = (n.Scan, n.Once, n.Project, n.Filter, n.Unbalanced, n.Restrict, n.Both)
 """The operators that compute their rows on the driver too, if those below are there."""
 
 _OPERATORS: dict[type[n.Node], Callable[[Lowering, Any, Binding | None], Lowered]] = {

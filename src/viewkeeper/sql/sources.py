@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import Attribute, Expression, column, text
+from viewkeeper.algebra.expressions import Attribute, Expression
 from viewkeeper.algebra.nodes import Equality, Exists, Node, Outer, Rows
+from viewkeeper.algebra.null_expressions import coalesced
 from viewkeeper.sql.binding import Binder
 from viewkeeper.sql.clauses import QUERY, only
 from viewkeeper.sql.conditions import conjuncts
@@ -253,8 +254,8 @@ class Sources:
         self.scope.repointed(renamed)
         if side == "FULL":
             for index, (one, other) in enumerate(merged):
-                pair = [column(renamed.get(c.attribute, c.attribute)) for c in (one, other)]
-                node, made = self.context.extend(self.node(), [(one.name, text("coalesce({}, {})", *pair))])
+                pair = [renamed.get(c.attribute, c.attribute) for c in (one, other)]
+                node, made = self.context.extend(self.node(), [(one.name, coalesced(*pair))])
                 self.inputs = [node]
                 self.scope.columns[index] = Visible(one.name, None, made[0])
 
