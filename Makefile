@@ -60,7 +60,7 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks
 
 bench: $(READY)
-	$(BIN)/python benchmarks/tpch_load.py
+	$(BIN)/python benchmarks/peers.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

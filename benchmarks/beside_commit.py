@@ -1,7 +1,7 @@
 """Compares small commits with those of another commit: `python benchmarks/beside_commit.py --commit SHA`.
 
-"old" is that commit, "new" this checkout. Each loads the same TPC-H tables and the seven views of tpch_views.py in a
-process of its own, and both take turns in one run: ten orders inserted here, then there, then ten deleted here and
+"old" is that commit, "new" this checkout. Each loads the same TPC-H tables and the five views of peers.py in a process
+of its own, and both take turns in one run: ten orders inserted here, then there, then ten deleted here and
 there. Who is first changes every round, so that other work on the machine meets both. A side that has housekeeping
 waits for it after each commit, and that is counted apart; merges of small files are counted by where they ran.
 """
@@ -23,13 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import viewkeeper as vk
-from tpch_load import ROOT, generate
-from tpch_views import VIEWS, Bench
+from peer_systems import Viewkeeper
+from peers import VIEWS
+from tpch_orders import ROOT, OrderChanges, data_directory, generate, with_single_orders
+from tpch_schema import ORDER
 from viewkeeper.store import compaction
 
 GIT = ["git", "-C", str(ROOT.parent)]
-KINDS = ("insert", "delete")
 ORDERS = 10
+KINDS = {"insert": (ORDERS, 0), "delete": (0, ORDERS)}
 
 
 def serve(engine: str, data: Path, where: Path) -> None:
@@ -37,19 +39,20 @@ def serve(engine: str, data: Path, where: Path) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what an engine prints is no answer
     merges = watch_merges()
-    bench = Bench(engine, data, where)
-    bench.create(list(VIEWS), "incremental")
-    housekeeping = getattr(bench.db._store, "housekeeping", None)
+    system, changes = Viewkeeper(where, engine), OrderChanges(data)
+    system.load({name: data / f"{name}.parquet" for name in ORDER} | {"orders": with_single_orders(data)})
+    system.create(VIEWS)
+    housekeeping = getattr(system.db._store, "housekeeping", None)
     print(json.dumps({"source": vk.__file__}), file=answers)
     for line in sys.stdin:
         merges.clear()
-        took, _ = getattr(bench, line.strip())(ORDERS)
+        took, _ = system.apply(changes.draw(*KINDS[line.strip()]))
         began = time.perf_counter()
         if housekeeping is not None:
             housekeeping.wait()
         waited = time.perf_counter() - began
         print(json.dumps({"took": took * 1000, "waited": waited * 1000, "merges": merges}), file=answers)
-    bench.db.close()
+    system.close()
 
 
 def watch_merges() -> list[tuple[bool, float]]:
@@ -123,8 +126,9 @@ def main() -> None:
     if options.serve:
         serve(options.engine, options.data, options.serve)
         return
-    options.data = options.data or ROOT.parent / "tpch-data" / f"sf{options.scale:g}"
+    options.data = options.data or data_directory(options.scale)
     generate(options.scale, options.data)
+    with_single_orders(options.data)
     here = subprocess.check_output([*GIT, "describe", "--always", "--dirty", "--exclude=*"], text=True).strip()
     print(f"TPC-H SF{options.scale:g}, {platform.machine()}, {options.engine}, views {', '.join(VIEWS)}")
     print(f"old {options.commit}, new {here}, {options.rounds} rounds", flush=True)

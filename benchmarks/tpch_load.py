@@ -18,8 +18,6 @@ import platform
 import random
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -27,18 +25,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import viewkeeper as vk
+from tpch_orders import data_directory, generate
 from tpch_schema import KEYS, ORDER, create_statement, order_rows
-
-ROOT = Path(__file__).resolve().parent
-
-
-def generate(scale: float, data: Path) -> None:
-    """TPC-H files by tpchgen-cli, unless they are there."""
-    if (data / "lineitem.parquet").exists():
-        return
-    data.mkdir(parents=True, exist_ok=True)
-    tool = Path(sys.executable).parent / "tpchgen-cli"
-    subprocess.run([str(tool), "parquet", "-s", f"{scale:g}", "--output-dir", str(data)], check=True)
 
 
 def insert_orders(db: vk.Database, keys: list[int], rng: random.Random) -> float:
@@ -125,7 +113,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None, help="where TPC-H files are or go")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers there")
     options = parser.parse_args()
-    data = options.data or ROOT.parent / "tpch-data" / f"sf{options.scale:g}"
+    data = options.data or data_directory(options.scale)
     generate(options.scale, data)
     print(f"TPC-H SF{options.scale:g}, {platform.machine()}, keys declared: {', '.join(KEYS)}")
     results = []

@@ -22,6 +22,37 @@ def test_law_of_three() -> None:
     law_holds(n.Join((s, t, u), (n.Equality(a, c), n.Equality(d, e))))
 
 
+def many(count: int, *, star: bool = False) -> n.Join:
+    """A join of so many tables, each with the one before it or all with the first."""
+    tables = [table("st"[i % 2]) for i in range(count)]
+    pairs = [(tables[0] if star else tables[i - 1], tables[i]) for i in range(1, count)]
+    equalities = tuple(n.Equality(one[1], other[1], null_safe=True) for one, other in pairs)
+    conditions = (text("{} <= {}", tables[0][2], tables[-1][2]), text("{} <= {}", tables[1][2], tables[0][2]))
+    return n.Join(tuple(scan for scan, _, _ in tables), equalities, conditions)
+
+
+def test_law_of_many() -> None:
+    law_holds(many(5))
+    law_holds(many(5, star=True))
+
+
+def test_law_of_many_that_nothing_connects() -> None:
+    joined = many(5)
+    law_holds(n.Join(joined.inputs, joined.equalities[1:], joined.conditions))
+
+
+def test_the_change_of_a_wide_self_join_grows_hardly_faster_than_the_join() -> None:
+    """n log n, not n²."""
+
+    def length(count: int) -> int:
+        found = differentiate(many(count), {"s", "t"})
+        assert found is not None
+        return len(list(found.walk()))
+
+    assert length(32) < 2.6 * length(16)
+    assert length(64) < 2.6 * length(32)
+
+
 def test_law_of_a_cross_join() -> None:
     law_holds(n.Join((table("s")[0], table("t")[0])))
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.laws.specification import bag, changed, law_holds, like, minus, table
 from viewkeeper.algebra import nodes as n
+from viewkeeper.delta.compile import differentiate
 from viewkeeper.sql.templates import templated as text
 
 KINDS = pytest.mark.parametrize("full", [False, True], ids=["left", "full"])
@@ -57,3 +58,42 @@ def test_a_row_and_its_partner_leave_together() -> None:
         old = {"s": bag((1, 0)), "t": bag((1, 5))}
         found = changed(outer(full=full), old, {"s": minus((1, 0)), "t": minus((1, 5))})
         assert found == {(1, 0, 1, 5): -1}
+
+
+@KINDS
+@pytest.mark.parametrize("inner_full", [False, True], ids=["over left", "over full"])
+def test_law_of_a_chain(full: bool, inner_full: bool) -> None:
+    """The second join is by a column of either side of the first, which may be missing there."""
+    for side in (0, 2):
+        below = outer(full=inner_full)
+        u, e, _ = table("u")
+        padded = tuple((like(q), q) for q in ((*below.outputs, *u.outputs) if full else u.outputs))
+        law_holds(n.Outer(below, u, (n.Equality(below.outputs[side], e),), (), padded, full))
+        turned = tuple((like(q), q) for q in ((*u.outputs, *below.outputs) if full else below.outputs))
+        law_holds(n.Outer(u, below, (n.Equality(e, below.outputs[side]),), (), turned, full))
+
+
+@KINDS
+@pytest.mark.parametrize("negated", [False, True], ids=["semi", "anti"])
+def test_law_of_semi_and_anti_joins_with_it(full: bool, negated: bool) -> None:
+    for side in (0, 2):
+        below = outer(full=full)
+        u, e, _ = table("u")
+        law_holds(n.Exists(below, u, (n.Equality(below.outputs[side], e),), (), negated))
+        law_holds(n.Exists(u, below, (n.Equality(e, below.outputs[side]),), (), negated))
+
+
+def test_the_change_of_full_joins_in_a_row_stays_short() -> None:
+    def length(count: int) -> int:
+        node: n.Node
+        node, key, _ = table("s")
+        for _ in range(count):
+            t, c, _ = table("t")
+            padded = tuple((like(q), q) for q in (*node.outputs, *t.outputs))
+            node = n.Outer(node, t, (n.Equality(key, c),), (), padded, full=True)
+            key = node.outputs[0]
+        found = differentiate(node, {"s"})
+        assert found is not None
+        return len({id(part) for part in found.walk()})
+
+    assert length(6) < 4 * length(3)

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.null_expressions import merged_keys
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.plan.auxiliary import Auxiliary, split
 from viewkeeper.plan.maintainable import has_single_row
@@ -144,6 +145,12 @@ def readings_of(node: n.Node, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str,
                 pairs = zip(node.attributes, node.stored_names, strict=True)
                 yield node, tuple(name for a, name in pairs if a in bound)
         case n.Project():
+            merged = [equality for a, equality in merged_keys(node).items() if a in bound]
+            if merged:
+                left, right = node.input.inputs
+                yield from readings_of(left, frozenset(e.left for e in merged))
+                yield from readings_of(right, frozenset(e.right for e in merged))
+                return
             below = frozenset(e.attribute for a, e in node.columns if a in bound and e.attribute is not None)
             yield from readings_of(node.input, below)
         case n.Join():
@@ -192,9 +199,20 @@ def _linked(equalities: Sequence[n.Equality], part: n.Node, known: set[Attribute
 
 
 def _beside(node: n.Exists | n.Outer, bound: Bound) -> Iterator[tuple[n.Scan, tuple[str, ...]]]:
-    """The right side is read by the keys of the left side, if those are few."""
-    left = bound & frozenset(node.left.outputs)
-    yield from readings_of(node.left, left)
-    narrow = n.is_change(node.left) or bool(left)
-    right = frozenset(e.right for e in node.equalities if narrow)
-    yield from readings_of(node.right, right)
+    """The right side is read by the keys of the left side, if those are few.
+
+    A bound column of a side that may be missing leaves only rows in which it is there: the join pads that much less.
+    """
+    inner = dict(node.padded) if isinstance(node, n.Outer) else {}
+    below = frozenset(inner.get(a, a) for a in bound)
+    ours, theirs = (below & frozenset(side.outputs) for side in node.inputs)
+    full = isinstance(node, n.Outer) and node.full
+    if theirs and (ours or not full):
+        yield from _joined(n.Join(node.inputs, node.equalities), below)
+        return
+    turned = bool(theirs)
+    first, second = (node.right, node.left) if turned else (node.left, node.right)
+    yield from readings_of(first, theirs or ours)
+    narrow = n.is_change(first) or bool(theirs or ours)
+    keys = frozenset(e.left if turned else e.right for e in node.equalities if narrow)
+    yield from readings_of(second, keys)

@@ -6,14 +6,13 @@ import functools
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Comparison, Expression, conditions_of
 from viewkeeper.algebra.expressions import Column as AttributeColumn
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import same_family
-from viewkeeper.analysis.possible_rows import integers, may_be_true
+from viewkeeper.analysis.possible_rows import may_be_true
 from viewkeeper.analysis.ranges import Ranges, ranges_of
 
 
@@ -75,13 +74,3 @@ def rows_that_may_pass(table: pa.Table, condition: Expression) -> pa.Table:
     usable = Ranges(tuple(part for part in ranges.columns if part[0] in there))
     mask = usable.hold_for(table, schema) if table.num_rows else None
     return table if mask is None else table.filter(mask)
-
-
-def computed(table: pa.Table, column: Attribute, value: Expression) -> pa.ChunkedArray | pa.Array | None:
-    """A column computed from those of a table (named by labels) on the driver; None if only the engine can."""
-    if value.attribute is not None:
-        return table.column(value.attribute.label) if value.attribute.label in table.column_names else None
-    if not column.type.is_integer or not {a.label for a in value.attributes} <= set(table.column_names):
-        return None
-    found = integers(value, table)
-    return None if found is None else pc.cast(found, column.type.arrow)

@@ -12,20 +12,25 @@ from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.null_expressions import none_null
 from viewkeeper.delta.laws import Laws, net, once, sum_of
 
 
 def change(laws: Laws, node: n.Exists) -> n.Node | None:
     """The left side's term, and the term of the keys that changed on the right."""
-    left, right = laws.change(node.left), laws.change(node.right)
+    return sum_of(terms_of(laws, node, laws.change(node.left), laws.change(node.right)), node.outputs)
+
+
+def terms_of(laws: Laws, node: n.Exists, left: n.Node | None, right: n.Node | None) -> list[n.Node]:
+    """The terms of the law, from the changes of both sides."""
     terms: list[n.Node] = []
     if left is not None:
         terms.append(left_term(laws, node, left))
     if right is not None:
-        ours, theirs, (mine, yours) = both_sides(laws, node, once(right))
+        ours, theirs, (mine, yours) = both_sides(laws, node, right)
         states = n.Equality(mine, yours)
         terms.append(n.Signed(n.Exists(ours, theirs, (*node.equalities, states), node.conditions, node.negated), mine))
-    return sum_of(terms, node.outputs)
+    return terms
 
 
 def asks_for_any_row(node: n.Exists | n.Outer) -> bool:
@@ -44,6 +49,7 @@ def both_sides(
     laws: Laws, node: n.Exists | n.Outer, right: n.Node
 ) -> tuple[n.Node, n.Node, tuple[Attribute, Attribute]]:
     """S@old ⋉ K in both states and T ⋉ K in both states, with the columns that hold a row's state."""
+    right = _with_keys(node, once(right))
     before_left, before_right = laws.old(node.left), laws.old(node.right)
     if node.equalities or asks_for_any_row(node):
         keys = tuple((equality.left, equality.right) for equality in node.equalities)
@@ -54,3 +60,11 @@ def both_sides(
     ours, mine = laws.side_by_side(before_left, None)
     theirs, yours = laws.side_by_side(before_right, right)
     return ours, theirs, (mine, yours)
+
+
+def _with_keys(node: n.Exists | n.Outer, right: n.Node) -> n.Node:
+    """δT without the rows whose key is NULL, which match nothing, where outer joins below make many such rows."""
+    if not any(isinstance(part, n.Outer) for side in node.inputs for part in side.walk()):
+        return right
+    keys = [e.right for e in node.equalities if not e.null_safe and e.right.nullable]
+    return n.Filter(right, none_null(keys)) if keys else right

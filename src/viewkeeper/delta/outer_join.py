@@ -9,43 +9,51 @@ from __future__ import annotations
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import column, null_of
+from viewkeeper.delta import exists
 from viewkeeper.delta.exists import both_sides, left_term
 from viewkeeper.delta.laws import Laws, once, sum_of
 
 
 def change(laws: Laws, node: n.Outer) -> n.Node | None:
-    """The left side's term, and the term of the keys that changed on the right."""
-    if node.full:
-        return laws.change(as_union(laws, node))
+    """The left side's term, and the term of the keys that changed on the right; of a full join those of both parts."""
     left, right = laws.change(node.left), laws.change(node.right)
+    if not node.full:
+        return sum_of(_terms_of(laws, node, left, right), node.outputs)
+    left, right = (once(side) if side is not None else None for side in (left, right))
+    left_join, alone = _parts(node)
+    rest = sum_of(exists.terms_of(laws, alone, right, left), alone.outputs)
+    padded = [_padded(laws, node, rest)] if rest is not None else []
+    return sum_of([*_terms_of(laws, left_join, left, right), *padded], node.outputs)
+
+
+def _terms_of(laws: Laws, node: n.Outer, left: n.Node | None, right: n.Node | None) -> list[n.Node]:
+    """The terms of the law of a left join, from the changes of both sides."""
     terms: list[n.Node] = []
     if left is not None:
         terms.append(left_term(laws, node, left))
     if right is not None:
-        ours, theirs, (mine, yours) = both_sides(laws, node, once(right))
+        ours, theirs, (mine, yours) = both_sides(laws, node, right)
         padded = (*node.padded, (laws.numbers.like(yours, nullable=True), yours))
         joined = n.Outer(ours, theirs, (*node.equalities, n.Equality(mine, yours)), node.conditions, padded)
         terms.append(n.Signed(n.Project(joined, tuple((a, column(a)) for a in (*node.outputs, mine))), mine))
-    return sum_of(terms, node.outputs)
+    return terms
 
 
 def as_union(laws: Laws, node: n.Outer) -> n.Node:
     """S ⟗ T as the left join and the padded rest of T."""
-    renamed = {inner: outer for outer, inner in node.padded}
+    left_join, alone = _parts(node)
+    return n.Union((left_join, _padded(laws, node, n.fresh(alone, laws.numbers)[0])), node.outputs)
+
+
+def _parts(node: n.Outer) -> tuple[n.Outer, n.Exists]:
+    """S ⟕ T and T ▷ S."""
     right_padded = tuple((outer, inner) for outer, inner in node.padded if inner in node.right.outputs)
+    turned = tuple(n.Equality(e.right, e.left, e.null_safe) for e in node.equalities)
     left_join = n.Outer(node.left, node.right, node.equalities, node.conditions, right_padded)
-    left_again, mapped_left = n.fresh(node.left, laws.numbers)
-    right_again, mapped_right = n.fresh(node.right, laws.numbers)
-    turned = tuple(n.Equality(mapped_right[e.right], mapped_left[e.left], e.null_safe) for e in node.equalities)
-    mapped = {**mapped_left, **mapped_right}
-    conditions = tuple(n.map_attributes(condition, lambda a: mapped.get(a, a)) for condition in node.conditions)
-    alone = n.Exists(right_again, left_again, turned, conditions, negated=True)
-    nulls = tuple(
-        (
-            laws.numbers.like(renamed.get(a, a), nullable=True),
-            null_of(a.type),
-        )
-        for a in node.left.outputs
-    )
-    rest = n.Project(alone, (*nulls, *((mapped_right[a], column(mapped_right[a])) for a in node.right.outputs)))
-    return n.Union((left_join, rest), node.outputs)
+    return left_join, n.Exists(node.right, node.left, turned, node.conditions, negated=True)
+
+
+def _padded(laws: Laws, node: n.Outer, rest: n.Node) -> n.Node:
+    """Rows of T with NULLs in the place of the columns of S."""
+    nulls = tuple((laws.numbers.like(a, nullable=True), null_of(a.type)) for a in node.left.outputs)
+    return n.Project(rest, (*nulls, *((a, column(a)) for a in rest.outputs)))

@@ -245,20 +245,76 @@ def spread(table: pa.Table, equalities: Sequence[Equality]) -> pa.Table:
     return table
 
 
-def common(before: Lowered, change: Lowered) -> tuple[pa.Table, ...]:
-    """The known tables of the union of two frames with the same columns."""
-    both: list[pa.Table] = []
-    for ours in before.known:
-        for theirs in change.known:
-            pairs = [
-                (a, b)
-                for a, b in zip(before.outputs, change.outputs, strict=True)
-                if a.label in ours.column_names and b.label in theirs.column_names
-            ]
-            if pairs:
-                names = [a.label for a, _ in pairs]
-                more = theirs.select([b.label for _, b in pairs]).rename_columns(names)
-                mine = ours.select(names)
-                if mine.schema.equals(more.schema):
-                    both.append(distinct_rows(pa.concat_tables([mine, more])))
-    return tuple(both)
+def not_dominated(tables: Sequence[pa.Table]) -> Tables:
+    """Known tables without those whose columns another one has too that has no more rows."""
+    kept: list[tuple[set[str], pa.Table]] = []
+    for table in sorted(tables, key=lambda one: (one.num_rows, -one.num_columns)):
+        names = set(table.column_names)
+        if not any(names <= others for others, _ in kept):
+            kept.append((names, table))
+    return tuple(table for _, table in kept)
+
+
+def common(parts: Sequence[Lowered], outputs: Sequence[Attribute]) -> tuple[pa.Table, ...]:
+    """The known tables of the union of some frames, whose columns stand for `outputs` by position."""
+    there = [part for part in parts if not part.empty]
+    if not there:
+        return ()
+    named = [all_renamed(part.known, list(zip(outputs, part.outputs, strict=False))) for part in there]
+    found = named[0]
+    for others in named[1:]:
+        found = not_dominated([both for both in (_stacked(table, others) for table in found) if both is not None])
+    return found
+
+
+def _stacked(table: pa.Table, others: Sequence[pa.Table]) -> pa.Table | None:
+    """A known table and the one of some others that has most columns with it: the rows of both, on these columns."""
+    best: list[str] = []
+    chosen = table
+    types = dict(zip(table.schema.names, table.schema.types, strict=True))
+    for other in others:
+        theirs = zip(other.schema.names, other.schema.types, strict=True)
+        names = [name for name, kind in theirs if types.get(name) == kind]
+        if len(names) > len(best):
+            best, chosen = names, other
+    return distinct_rows(pa.concat_tables([table.select(best), chosen.select(best)])) if best else None
+
+
+def padded(right: Lowered, tables: Tables, pairs: list[tuple[Attribute, Attribute]]) -> Tables:
+    """Known tables of the side of an outer join that may be missing: its known rows, and one of NULLs.
+
+    Each pair is an output and the attribute of that side which it carries.
+    """
+    if right.empty:
+        return (pa.table([pa.nulls(1, new.type.arrow) for new, _ in pairs], names=[new.label for new, _ in pairs]),)
+    return tuple(pa.concat_tables([table, _row_of_nulls(table)]) for table in all_renamed(tables, pairs))
+
+
+def _row_of_nulls(table: pa.Table) -> pa.Table:
+    return pa.table([pa.nulls(1, field.type) for field in table.schema], names=table.column_names)
+
+
+def matched_or_missing(
+    left: Lowered, equalities: Sequence[Equality], pairs: list[tuple[Attribute, Attribute]]
+) -> Tables:
+    """A known table of the keys of a left join: those of the right side equal those of the left side, or are NULL."""
+    outer = {inner: outer for outer, inner in pairs}
+    usable = [e for e in equalities if e.left.type == e.right.type and e.right in outer]
+    found = keys_of(left, [e.left for e in usable])
+    if found is None:
+        return ()
+    table = matched = missing = found[1]
+    for e in usable:
+        label = outer[e.right].label
+        if e.left in found[0] and label not in matched.column_names:
+            matched = matched.append_column(label, table.column(e.left.label))
+            missing = missing.append_column(label, pa.nulls(table.num_rows, e.right.type.arrow))
+    return (pa.concat_tables([matched, missing]),)
+
+
+def without_nulls(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows of a table without those that have a NULL in one of some columns, as far as it has them."""
+    for name in names:
+        if name in table.column_names and table.column(name).null_count:
+            table = table.filter(pc.is_valid(table.column(name)))
+    return table

@@ -37,10 +37,11 @@ from viewkeeper.algebra.expressions import (
     plain,
     same,
 )
+from viewkeeper.algebra.null_expressions import merged_keys, none_null
 from viewkeeper.algebra.rows import without_balanced
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.spark_text import printed
-from viewkeeper.analysis.relevance import computed, rows_that_may_pass
+from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.delta.positive import INSERTED
 from viewkeeper.driver.numbers import LeftToEngine
 from viewkeeper.driver.operators import (
@@ -59,7 +60,7 @@ from viewkeeper.driver.operators import (
     restricted,
     united,
 )
-from viewkeeper.driver.values import why_not
+from viewkeeper.driver.values import evaluate, why_not
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import Item, listed, parsed
 from viewkeeper.engine.engine import Engine, Frame
@@ -71,9 +72,13 @@ from viewkeeper.engine.lowered import (
     binding_of,
     common,
     keys_of,
+    matched_or_missing,
     meet,
+    not_dominated,
+    padded,
     paired,
     spread,
+    without_nulls,
     without_partner,
 )
 from viewkeeper.engine.operator_parts import (
@@ -184,7 +189,9 @@ class Lowering:
 
     def _project(self, node: n.Project, binding: Binding | None) -> Lowered:
         passed = [(a, e.attribute) for a, e in node.columns if e.attribute is not None]
-        below = self.lower(node.input, binding.reduced(passed) if binding else None)
+        below = self._full_by_keys(node, binding) if binding else None
+        if below is None:
+            below = self.lower(node.input, binding.reduced(passed) if binding else None)
         if below.empty:
             return self.nothing(node.outputs, weighted=below.weighted)
         values = [value for _, value in node.columns]
@@ -212,14 +219,17 @@ class Lowering:
         below = self.lower(node.input, binding)
         if below.empty:
             return below
+        known, wide = below.known, below.keys
+        if self.looks and node.condition == none_null(node.condition.attributes):
+            keys = [a.label for a in node.condition.attributes]
+            known, wide = (tuple(without_nulls(table, keys) for table in tables) for tables in (known, wide))
         if here := self._here([below], node.outputs, partial(filtered, [node.condition]), [node.condition]):
-            return replace(here, wide=below.keys)
-        known = below.known
+            return replace(here, wide=wide)
         if self.looks:
             known = tuple(rows_that_may_pass(table, node.condition) for table in known)
         if any(not table.num_rows for table in known):
             return self.nothing(node.outputs, weighted=below.weighted)
-        return _by_engine(below, below.frame.filter(parsed(self.condition(node))), known=known, wide=below.keys)
+        return _by_engine(below, below.frame.filter(parsed(self.condition(node))), known=known, wide=wide)
 
     def condition(self, node: n.Filter) -> Expression:
         """A filter's condition. A fallible one is evaluated only for rows that pass the filters below, which Sail would
@@ -247,12 +257,8 @@ class Lowering:
             names = [(a.label, out.label) for a, out in zip(part.outputs, node.outputs, strict=True)]
             weight: list[Item] = [WEIGHT if part.weighted else (ONE, WEIGHT)] if weighted else []
             frames.append(part.frame.select(*listed(*names, *weight)))
-        known: tuple[pa.Table, ...] = ()
-        if len(there) == 1:
-            pairs = list(zip(node.outputs, there[0].outputs, strict=True))
-            known = all_renamed(there[0].known, pairs)
         narrow = all(part.narrow for part in there)
-        return Lowered(self.engine.union(frames), node.outputs, weighted, known, narrow)
+        return Lowered(self.engine.union(frames), node.outputs, weighted, common(there, node.outputs), narrow)
 
     def _generate(self, node: n.Generate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.input.outputs) if binding else None)
@@ -339,11 +345,10 @@ class Lowering:
         """The next input, read by the keys of the joined ones (sideways information passing)."""
         given = binding.kept(following.outputs) if binding else None
         if current.narrow and pairs:
-            columns = [(mine, yours) for _, mine, yours in pairs]
-            found = binding_of(current, columns)
+            found = self._bound(current, pairs)
             if found is None and self._size(following) > self.engine.tuning.stage_rows:
                 current = self.reader.keep(current)
-                found = binding_of(current, columns)
+                found = self._bound(current, pairs)
             given = found or given
         return current, self.lower(following, given)
 
@@ -354,7 +359,7 @@ class Lowering:
         outputs = (*left.outputs, *right.outputs)
         if left.empty or right.empty:
             return self.nothing(outputs, weighted=weighted)
-        wide = tuple(spread(table, equalities) for table in (*left.keys, *right.keys))
+        wide = not_dominated([spread(table, equalities) for table in (*left.keys, *right.keys)])
         most = self.engine.tuning.driver_rows
         if here := self._here(
             [left, right], outputs, lambda one, other: inner_joined(one, other, equalities, left.outputs, most)
@@ -376,8 +381,8 @@ class Lowering:
             frame = self._crossed(left.frame, right.frame)
         narrow = left.narrow or right.narrow
         both = paired(left.known, right.known, equalities, _PAIRS) if self.looks else None
-        known = tuple(
-            spread(table, equalities) for table in (*([both] if both is not None else []), *left.known, *right.known)
+        known = not_dominated(
+            [spread(table, equalities) for table in (*([both] if both is not None else []), *left.known, *right.known)]
         )
         return Lowered(frame, outputs, weighted, known, narrow, wide=wide)
 
@@ -402,26 +407,93 @@ class Lowering:
         return self._crossed(frame, one).drop("_vk_one")
 
     def _outer(self, node: n.Outer, binding: Binding | None) -> Lowered:
-        padded = {inner for _, inner in node.padded}
-        free = [a for a in node.left.outputs if a not in padded]
-        left = self.lower(node.left, binding.kept(free) if binding else None)
-        if left.empty and not node.full:
+        narrower = self._without_padding(node, binding)
+        if narrower is not None:
+            return narrower
+        if node.full:
+            return self._full(node, None, None)
+        left = self.lower(node.left, binding.kept(node.left.outputs) if binding else None)
+        if left.empty:
             return self.nothing(node.outputs, weighted=left.weighted)
-        right = self._partner(left, node.right, node.equalities) if not node.full else self.lower(node.right)
+        right = self._partner(left, node.right, node.equalities)
+        pairs = list(node.padded)
+        more = matched_or_missing(left, node.equalities, pairs)
+        wide = (*left.keys, *more, *padded(right, right.keys, pairs)) if left.wide or right.wide else ()
+        if here := self._outer_here(node, left, right):
+            return replace(here, wide=wide)
+        known = (*left.known, *more, *padded(right, right.known, pairs))
+        return Lowered(self._outer_frame(node, left, right), node.outputs, left.weighted, known, left.narrow, wide=wide)
+
+    def _full(self, node: n.Outer, on_left: Binding | None, on_right: Binding | None) -> Lowered:
+        left, right = self.lower(node.left, on_left), self.lower(node.right, on_right)
+        return self._outer_here(node, left, right) or Lowered(
+            self._outer_frame(node, left, right), node.outputs, left.weighted
+        )
+
+    def _full_by_keys(self, node: n.Project, binding: Binding) -> Lowered | None:
+        """The full join below a projection, both sides read by the keys that it merges (USING); None if it has none."""
+        solid = self._solid(binding)
+        found = [(a, equality) for a, equality in merged_keys(node).items() if a in solid]
+        if not found or not isinstance(node.input, n.Outer):
+            return None
+        on_left = binding.reduced([(a, e.left) for a, e in found])
+        return self._full(node.input, on_left, binding.reduced([(a, e.right) for a, e in found]))
+
+    def _solid(self, binding: Binding) -> list[Attribute]:
+        """The columns of a binding without NULLs."""
+        return [a for a in binding.columns if not self.looks or not binding.table.column(a.label).null_count]
+
+    def _outer_here(self, node: n.Outer, left: Lowered, right: Lowered) -> Lowered | None:
         most = self.engine.tuning.driver_rows
-        both_sides = [left, right]
-        if here := self._here(
-            both_sides, node.outputs, lambda one, other: outer_joined(node, one, other, most), node.conditions
-        ):
-            return here if node.full else replace(here, wide=left.wide)
+        return self._here(
+            [left, right], node.outputs, lambda one, other: outer_joined(node, one, other, most), node.conditions
+        )
+
+    def _outer_frame(self, node: n.Outer, left: Lowered, right: Lowered) -> Frame:
         condition = join_condition(node.equalities, node.conditions, self.engine.kind)
         frame = left.frame.join(right.frame, parsed(condition), "full" if node.full else "left")
         renamed = {inner: outer for outer, inner in node.padded}
         both = (*node.left.outputs, *node.right.outputs)
         weight = [WEIGHT] if left.weighted else []
-        frame = frame.select(*listed(*[(a.label, renamed.get(a, a).label) for a in both], *weight))
-        known, wide = ((), ()) if node.full else (left.known, left.wide)
-        return Lowered(frame, node.outputs, left.weighted, known, left.narrow and not node.full, wide=wide)
+        return frame.select(*listed(*[(a.label, renamed.get(a, a).label) for a in both], *weight))
+
+    def _without_padding(self, node: n.Outer, binding: Binding | None) -> Lowered | None:
+        """The rows of an outer join that match a binding, from a join that pads less; None if it pads as much.
+
+        Rows in which a side is missing are NULL there: they match no binding on a column of that side without NULLs.
+        """
+        if binding is None:
+            return None
+        solid = self._solid(binding)
+        renamed = {inner: outer for outer, inner in node.padded}
+        ours, theirs = ([renamed.get(a, a) for a in side.outputs] for side in node.inputs)
+        has_left = not node.full or any(a in solid for a in ours)
+        has_right = any(a in solid for a in theirs)
+        if not has_right and (not has_left or not node.full):
+            return None
+        on_left = tuple((renamed[a], a) for a in node.left.outputs if a in renamed)
+        on_right = tuple((renamed[a], a) for a in node.right.outputs)
+        narrower: n.Node
+        if has_left and has_right:
+            narrower, names = n.Join(node.inputs, node.equalities, node.conditions), (*on_left, *on_right)
+        elif has_left:
+            narrower, names = replace(node, padded=on_right, full=False), on_left
+        else:
+            turned = tuple(n.Equality(e.right, e.left, e.null_safe) for e in node.equalities)
+            narrower, names = n.Outer(node.right, node.left, turned, node.conditions, on_left), on_right
+        inner = dict(names)
+        pairs = [(a, inner.get(a, a)) for a in node.outputs]
+        done = self.lower(narrower, binding.reduced(pairs))
+        if done.empty:
+            return self.nothing(node.outputs, weighted=done.weighted)
+        known, wide = (all_renamed(tables, pairs) for tables in (done.known, done.wide))
+        weight = [WEIGHT] if done.weighted else []
+        labels = [*(a.label for _, a in pairs), *weight]
+        new = [*(out.label for out, _ in pairs), *weight]
+        if here := self._here([done], node.outputs, lambda table: table.select(labels).rename_columns(new)):
+            return replace(here, wide=wide)
+        frame = done.frame.select(*listed(*[(a.label, out.label) for out, a in pairs], *weight))
+        return Lowered(frame, node.outputs, done.weighted, known, done.narrow, wide=wide)
 
     def _exists(self, node: n.Exists, binding: Binding | None) -> Lowered:
         left = self.lower(node.left, binding)
@@ -445,7 +517,14 @@ class Lowering:
         """The right side of an outer, semi or anti join, read by the left side's keys where they are known."""
         if not left.narrow or not equalities:
             return self.lower(right)
-        return self.lower(right, binding_of(left, [(e.left, e.right) for e in equalities]))
+        return self.lower(right, self._bound(left, [(e, e.left, e.right) for e in equalities]))
+
+    def _bound(self, known: Lowered, pairs: list[tuple[n.Equality, Attribute, Attribute]]) -> Binding | None:
+        """The known keys of a frame as a binding of what is joined to it; a NULL is equal to nothing, except by <=>."""
+        found = binding_of(known, [(mine, yours) for _, mine, yours in pairs])
+        if found is None or not self.looks:
+            return found
+        return replace(found, table=without_nulls(found.table, [a.label for e, _, a in pairs if not e.null_safe]))
 
     # by row --------------------------------------------------------------------------------------
 
@@ -613,7 +692,7 @@ class Lowering:
         some = disjunction((comparison("<>", old, zero), comparison("<>", new, zero)))
         shown = [forgetful(a, some) for a in before.outputs]
         frame = total.select(*listed(*shown, (call("explode", marks), node.state.label)))
-        return Lowered(frame, node.outputs, False, common(before, change), True)
+        return Lowered(frame, node.outputs, False, common((before, change), before.outputs), True)
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
@@ -652,9 +731,23 @@ def _on_driver(part: Lowered) -> pa.Table | None:
 
 def _projected(table: pa.Table, node: n.Project) -> pa.Table | None:
     """The columns of a projection that the driver can compute from a table; None if there are none."""
-    found = {attribute.label: computed(table, attribute, value) for attribute, value in node.columns}
+    found = {attribute.label: _column_of(table, value) for attribute, value in node.columns}
     there = {label: array for label, array in found.items() if array is not None}
     return pa.table(there) if there else None
+
+
+def _column_of(table: pa.Table, value: Expression) -> pa.Array | pa.ChunkedArray | None:
+    """A column that the driver can compute from a table of known values; None if it cannot."""
+    if any(a.label not in table.column_names for a in value.attributes):
+        return None
+    if value.attribute is not None:
+        return table.column(value.attribute.label)
+    if why_not(value) is not None:
+        return None
+    try:
+        return evaluate(value, table)
+    except LeftToEngine:
+        return None  # a known value need not be that of a row
 
 
 def _first_input(node: n.Join, binding: Binding | None) -> n.Node:
