@@ -111,7 +111,8 @@ def test_compact_and_vacuum_keep_contents_and_epochs(run: Any, rows: Any, items:
     assert rows("compact") == []
     assert "nothing to do" in run("compact").stderr
     assert rows("vacuum") == [{"files": 0, "bytes": 0, "forgotten_tables": []}]
-    assert rows("vacuum", "--grace", "0 seconds")[0]["files"] == 4
+    (swept,) = rows("vacuum", "--grace", "0 seconds")
+    assert (swept["files"], swept["bytes"] > 0) == (0, True), "the rows were part of ledger entries"
     assert len(rows("history")) == 5
     assert rows("sql", "SELECT count(*) AS n FROM items AS OF EPOCH 2") == [{"n": 3}]
     assert "no table named 'itmes'" in run("compact", "itmes", code=1).stderr

@@ -25,7 +25,8 @@ def inlined_files(relation: Relation) -> list[DataFile]:
 
 def is_flush_due(state: State, keys: Iterable[str], tuning: Tuning) -> bool:
     """Whether one of some relations has so many inlined batches or rows that they should become files."""
-    return any(is_full(state.relations[key], tuning) for key in keys if key in state.relations)
+    there = [state.relations[key] for key in keys if key in state.relations]
+    return any(relation.dropped is None and is_full(relation, tuning) for relation in there)
 
 
 def is_full(relation: Relation, tuning: Tuning, times: int = 1) -> bool:

@@ -59,8 +59,11 @@ class Housekeeping:
 
     def _flushed(self) -> None:
         from viewkeeper.store.compaction import is_due
-        from viewkeeper.store.flushing import flush
+        from viewkeeper.store.flushing import flush, is_flush_due
 
+        state = self._store.refresh()
+        if not is_flush_due(state, state.relations, self._store.tuning):
+            return  # commits that came while a flush was under way have asked for another one
         keys = flush(self._store)
         due = [key for key in keys if is_due(self._store.state, key, self._store.tuning)]
         with self._lock:

@@ -190,7 +190,7 @@ def _to_inline(tx: OpenTransaction, touched: list[Pending]) -> list[Pending]:
     Not of a relation that has many inlined batches already because a flush is late, so that they stay bounded.
     """
     tuning = tx.store.tuning
-    local = [pending for pending in touched if pending.rows.num_rows]
+    local = [pending for pending in touched if not pending.staged]
     rows = sum(pending.rows.num_rows for pending in local)
     if rows > tuning.inlined_rows or sum(pending.rows.nbytes for pending in local) > tuning.inlined_bytes:
         return []
