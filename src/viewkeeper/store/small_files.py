@@ -36,7 +36,7 @@ class SmallFiles:
         keys, schema, epoch = picked.keys, picked.source.schema, picked.source.epoch
         parts = []
         for file in picked.files:
-            rows = self._read(file, schema)
+            rows = self.read(file, schema)
             if keys is not None:  # rows with other keys are incomplete: not all their files were picked
                 rows = rows_among(rows, keys.schema.names, keys.table)
             if file.merged and file.last_epoch > epoch:
@@ -44,7 +44,8 @@ class SmallFiles:
             parts.append(rows.drop_columns([EPOCH]))
         return consolidate(pa.concat_tables(parts)) if parts else schema.signed_arrow.empty_table()
 
-    def _read(self, file: DataFile, schema: Schema) -> pa.Table:
+    def read(self, file: DataFile, schema: Schema) -> pa.Table:
+        """All rows of a file, each with its epoch."""
         with self._lock:
             if file.path in self._kept:
                 self._kept.move_to_end(file.path)

@@ -40,7 +40,7 @@ class Store(OpenLog):
         super().__init__(storage, state)
         self.engine = engine
         self.small = SmallFiles(storage, engine.tuning)
-        self.lookups = Lookups(storage, engine)
+        self.lookups = Lookups(storage, engine, self.small)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported on demand
