@@ -28,6 +28,7 @@ from viewkeeper.store.bounds import Keys
 from viewkeeper.store.byte_cache import ByteCache
 from viewkeeper.store.lookups import Lookups
 from viewkeeper.store.scans import Source, pick
+from viewkeeper.store.small_files import SmallFiles
 
 SCHEMA = Schema(
     (
@@ -92,7 +93,7 @@ def written(storage: Counting, path: str, rows: pa.Table) -> DataFile:
 def lookups(storage: Counting, **tuning: int) -> Lookups:
     engine = Engine("sail", "sail", None, {}, {})
     engine.tuning = vk.Tuning(**tuning)
-    return Lookups(storage, engine)
+    return Lookups(storage, engine, SmallFiles(storage, engine.tuning))
 
 
 def scan_of(files: Sequence[DataFile], values: dict[str, list[Any]]) -> Any:
@@ -191,6 +192,14 @@ def test_nested_columns_are_for_the_engine(storage: Counting) -> None:
     assert plain.rows.to_pylist() == [{"k": 1, WEIGHT: 1}]
 
 
+def test_small_files_are_read_in_full(storage: Counting, files: tuple[DataFile, ...]) -> None:
+    looking = lookups(storage, page_rows=ROWS)
+    for values in ({"k": [0, 5, 749, 750, 5_999]}, {"k": [7, 7], "l": [1, 9]}, {"s": ["text 1", None]}):
+        assert found(looking, files, values, ["s", "x"]) == naive(values, ["s", "x"]), values
+    assert (storage.spans, len(looking.cache)) == ([], 0)
+    assert found(looking, files[:0], {"k": [1]}, ["s"]) == set()
+
+
 def test_memory_is_bounded(storage: Counting, files: tuple[DataFile, ...]) -> None:
     draw = random.Random(3)
     looking = lookups(storage, cache_bytes=100_000)
@@ -277,7 +286,7 @@ def test_another_number_of_rows_is_damage(storage: Counting, files: tuple[DataFi
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 def test_vacuumed_files_leave_the_cache(connect: Callable[..., vk.Database]) -> None:
-    db = connect(durability="process", keep="0 seconds", tuning=vk.Tuning(whole_rows=0, picked_rows=0))
+    db = connect(durability="process", keep="0 seconds", tuning=vk.Tuning(whole_rows=0, picked_rows=0, page_rows=1))
     db.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, s STRING)")
     for number in range(3):
         with db.transaction() as tx:

@@ -89,6 +89,21 @@ WORK = """
             other.compact()
             assert other.sql("SELECT count(*) FROM t AS OF EPOCH 7").rows() == [(6,)]
 
+    with vk.connect("s3://lake/keys", engine="sail", storage_options=options) as db:
+        db.sql("CREATE TABLE t (a BIGINT PRIMARY KEY, b STRING)")
+        with db.transaction() as tx:
+            tx.insert("t", pa.table({"a": range(250_000), "b": [f"b{n}" for n in range(250_000)]}))
+    with vk.connect("s3://lake/keys", engine="sail", storage_options=options) as db:
+        spans = []
+        ranges = db._store.storage.ranges
+        db._store.storage.ranges = lambda path, wanted: spans.extend(wanted) or ranges(path, wanted)
+        with db.transaction() as tx:
+            assert tx.delete_by_key("t", [(7,), (170_000,), (249_999,)]) == 3
+            assert set(tx.preview()["t"].weights()) == {(7, "b7"), (170_000, "b170000"), (249_999, "b249999")}
+        size = sum(file.size for file in db._store.state.find("t").files)
+        assert 0 < sum(stop - start for start, stop in spans) < size / 2, "pages of the files, not all of them"
+        assert db.sql("SELECT count(*) FROM t").rows() == [(249_997,)]
+
     with turn(storage, "r", "me") as mine, turn(storage, "r", "you") as yours, turn(storage, "s", "you") as other:
         assert (mine, yours, other) == (True, False, True)
     with turn(storage, "r", "you") as yours:

@@ -47,6 +47,8 @@ def check(schema: Schema, stored: pa.Table, keys: pa.Table) -> None:
     assert len(rows) == len(numbers) == index.count(wanted)
     assert len(set(rows.tolist())) == len(rows)
     held, asked = plain(stored), plain(keys)
+    among = dict(zip(*(part.tolist() for part in wanted.among(codes_of(stored.columns, schema))), strict=True))
+    assert among == dict(zip(rows.tolist(), numbers.tolist(), strict=True))
     naive = {row for row, key in enumerate(held) if key in set(asked)}
     if is_exact(schema):
         assert set(rows.tolist()) == naive

@@ -63,12 +63,6 @@ def may_be_true(condition: Expression, table: pa.Table) -> Mask:
     return _Rows(table).may_be(condition, truth=True)
 
 
-def integers(value: Expression, table: pa.Table) -> pa.ChunkedArray | pa.Array | None:
-    """The values of an integer expression for each row as 64-bit integers; None if the driver does not know them."""
-    found = _Rows(table).number(value)
-    return None if found is None or isinstance(found[0], pa.Scalar) else found[0]
-
-
 class _Rows:
     def __init__(self, table: pa.Table) -> None:
         self.table = table

@@ -117,13 +117,18 @@ class Wanted:
         return Wanted(different, numbers[first], null)
 
     def among(self, codes: Codes) -> tuple[Numbers, Numbers]:
-        """The places of these among some codes, not those of NULL, and for each the number of a key that has it."""
-        if not len(self.values):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        nearest = np.minimum(self.values.searchsorted(codes.values), len(self.values) - 1)
-        same = self.values[nearest] == codes.values
-        places = np.flatnonzero(same if codes.valid is None else same & codes.valid)
-        return places, self.numbers[nearest[places]]
+        """The places of these among some codes, and for each the number of a key that has it."""
+        places = numbers = np.empty(0, np.int64)
+        if len(self.values):
+            nearest = np.minimum(self.values.searchsorted(codes.values), len(self.values) - 1)
+            same = self.values[nearest] == codes.values
+            places = np.flatnonzero(same if codes.valid is None else same & codes.valid)
+            numbers = self.numbers[nearest[places]]
+        if self.null is not None and codes.valid is not None:
+            nulls = np.flatnonzero(~codes.valid)
+            places = np.concatenate((places, nulls))
+            numbers = np.concatenate((numbers, np.full(len(nulls), self.null)))
+        return places, numbers
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from viewkeeper.store.key_index import Codes, KeyIndex, Numbers, Wanted, can_ind
 from viewkeeper.store.parquet_footer import Span
 from viewkeeper.store.parquet_pages import Layout, NotPages, PagedColumn, ReadSpans, decode_pages, read_layout
 from viewkeeper.store.scans import Scan
+from viewkeeper.store.small_files import SmallFiles
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ _Pages: TypeAlias = dict[int, pa.Array]
 
 @dataclass(frozen=True)
 class Found:
-    """The net signed rows with some keys, and how many signed rows of the files these come from."""
+    """The net signed rows with some keys, and how many signed rows of files these come from."""
 
     rows: pa.Table
     looked_at: int
@@ -117,9 +118,10 @@ class _Search:
 class Lookups:
     """Finds rows by keys in the files of a database; what it decodes is cached."""
 
-    def __init__(self, storage: Storage, engine: Engine) -> None:
+    def __init__(self, storage: Storage, engine: Engine, small: SmallFiles) -> None:
         self.storage = storage
         self.engine = engine
+        self.small = small
         self.tuning = engine.tuning
         self.cache = ByteCache(self.tuning.cache_bytes)
 
@@ -134,31 +136,47 @@ class Lookups:
         wanted = schema.subset(dict.fromkeys([*columns, *keys.schema.names]))
         if not all(can_index(column.type) for column in wanted):
             return None
-        search = _Search(keys)
-        if self._bytes_to_index(search, schema, scan.files) > self.tuning.index_bytes:
+        search, epoch = _Search(keys), scan.source.epoch
+        small = [file for file in scan.files if file.is_inlined or file.rows <= self.tuning.page_rows]
+        large = [file for file in scan.files if not file.is_inlined and file.rows > self.tuning.page_rows]
+        if self._bytes_to_index(search, schema, large) > self.tuning.index_bytes:
             return None
         try:
-            hits = self._hits(search, scan.files)
+            hits = self._hits(search, large)
             if hits is None:
                 return None
             read = wanted if not search.is_exact else schema.subset(c for c in columns if c not in keys.schema.names)
-            plans = [self._plan(hit, read, scan.source.epoch) for hit in hits]
+            plans = [self._plan(hit, read, epoch) for hit in hits]
             if sum(map(self._bytes_to_decode, plans)) > self.tuning.lookup_bytes:
                 return None
-            parts = list(self._each(lambda plan: self._rows_of(plan, search, wanted, scan.source.epoch), plans))
+            parts = list(self._each(lambda plan: self._rows_of(plan, search, wanted, epoch), plans))
         except _OtherColumns:
             return None
-        if not parts:
-            return Found(schema.subset(columns).signed_arrow.empty_table(), 0)
-        rows = pa.concat_tables(parts)
+        rows = pa.concat_tables([*parts, self._small_rows(small, search, schema, wanted, epoch)])
         if not search.is_exact:
             rows = rows_among(rows, search.schema.names, search.table)
-        return Found(consolidate(rows.select([*columns, WEIGHT])), sum(len(hit.rows) for hit in hits))
+        return Found(consolidate(rows.select([*columns, WEIGHT])), rows.num_rows)
 
     def keep_only(self, paths: Iterable[str]) -> None:
         """Drops what is cached of files that are not among these."""
         there = set(paths)
         self.cache.drop_files(lambda path: path not in there)
+
+    def _small_rows(
+        self, files: Sequence[DataFile], search: _Search, schema: Schema, wanted: Schema, epoch: int
+    ) -> pa.Table:
+        """The rows of inlined batches and of files of one page, which are read in full, up to an epoch."""
+        parts = []
+        for file in files:
+            rows = self.small.read(file, schema)
+            if file.merged and file.last_epoch > epoch:
+                rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))
+            parts.append(rows.select([*wanted.names, WEIGHT]))
+        if not parts:
+            return wanted.signed_arrow.empty_table()
+        together = pa.concat_tables(parts)
+        codes = codes_of([together.column(name) for name in search.schema.names], search.schema)
+        return together.take(pa.array(search.all.among(codes)[0]))
 
     # which rows ------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class SmallFiles:
         keys, schema, epoch = picked.keys, picked.source.schema, picked.source.epoch
         parts = []
         for file in picked.files:
-            rows = self._read(file, schema)
+            rows = self.read(file, schema)
             if file.merged and file.last_epoch > epoch:
                 rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))
             parts.append(rows)
@@ -47,7 +47,8 @@ class SmallFiles:
             rows = rows_among(rows, keys.schema.names, keys.table)
         return consolidate(rows)
 
-    def _read(self, file: DataFile, schema: Schema) -> pa.Table:
+    def read(self, file: DataFile, schema: Schema) -> pa.Table:
+        """All rows of a file, each with its epoch."""
         with self._lock:
             if file.path in self._kept:
                 self._kept.move_to_end(file.path)

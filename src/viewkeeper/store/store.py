@@ -10,7 +10,6 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,7 +41,7 @@ class Store(OpenLog):
         self.engine = engine
         self.small = SmallFiles(storage, engine.tuning)
         storage.inlined.most = engine.tuning.held_bytes
-        self.lookups = Lookups(storage, engine)
+        self.lookups = Lookups(storage, engine, self.small)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
         self._brought: dict[str, Function] = {}  # functions that were imported on demand
@@ -125,14 +124,9 @@ class Store(OpenLog):
 
     def rows_by_key(self, picked: Scan, columns: Sequence[str]) -> Found | None:
         """The net rows of a scan's files by keys, with some columns, without the engine; None if that is to read."""
-        inlined = tuple(file for file in picked.files if file.is_inlined)
-        own = tuple(file for file in picked.files if not file.is_inlined)
-        found = self.lookups.net_rows(replace(picked, files=own), columns)
-        if found is not None and not inlined:
-            return found
+        found = self.lookups.net_rows(picked, columns)
         if found is not None:
-            more = self.small.net_rows(replace(picked, files=inlined)).select([*columns, WEIGHT])
-            return Found(consolidate(pa.concat_tables([found.rows, more])), found.looked_at + more.num_rows)
+            return found
         if not self.small.are_few(picked) or any(column.type.has_map() for column in picked.source.schema):
             return None
         return Found(consolidate(self.small.net_rows(picked).select([*columns, WEIGHT])), picked.file_rows)
