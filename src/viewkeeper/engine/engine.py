@@ -7,6 +7,7 @@ text names its inputs as `{name}` and gets them as arguments.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import logging
 import socket
 import sys
@@ -14,7 +15,7 @@ import threading
 import typing
 import urllib.parse
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -92,6 +93,10 @@ def open_engine(
     raise EngineError(
         f"a {type(choice).__name__} is not an engine", hint="use 'spark', 'sail', 'sc://host:port' or a SparkSession"
     )
+
+
+_counted: contextvars.ContextVar[list[None] | None] = contextvars.ContextVar("_counted", default=None)
+"""The calls of the engine that are counted."""
 
 
 class Engine:
@@ -317,6 +322,16 @@ class Engine:
 
     # results -------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[list[None]]:
+        """One item for each call of the engine that is made inside, also by threads that are started there."""
+        calls: list[None] = []
+        token = _counted.set(calls)
+        try:
+            yield calls
+        finally:
+            _counted.reset(token)
+
     def collect(self, frame: Frame) -> pa.Table:
         """All rows of a frame, on the driver."""
         table: pa.Table = self._call(lambda _: frame.toArrow())
@@ -398,6 +413,9 @@ class Engine:
     def _call(self, action: Callable[[Any], T]) -> T:
         """The result of a call of the engine, which Ctrl-C and the statement's time limit can abandon."""
         session = self.session
+        calls = _counted.get()
+        if calls is not None:
+            calls.append(None)
         with self.running() as running:
             return self._guard(lambda: running.call(session, lambda: action(session)))
 

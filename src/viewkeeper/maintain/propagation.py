@@ -49,6 +49,7 @@ class Maintained:
     work: Work
     seconds: float
     note: str = ""
+    lane: str = ""
 
 
 def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Report:
@@ -67,6 +68,7 @@ def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Repor
         sum(part.seconds for part in every),
         sum(work.rows_read for work in works),
         tuple(dict.fromkeys(read)),
+        max((part.lane for part in every), default=""),  # one query makes it the engine's
     )
 
 
@@ -268,10 +270,11 @@ def maintain(
     how = compared(tx, relation) if relation.id in tx.redefined else None
     choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.alive()))
     task = Task(tx, relation, node, changed, reader, how)
-    if choice.strategy == "full":
-        recompute(task)
-    else:
-        choice = strategy_of(relation).maintain(task, choice)
+    with tx.store.engine.counted() as calls:
+        if choice.strategy == "full":
+            recompute(task)
+        else:
+            choice = strategy_of(relation).maintain(task, choice)
     seconds = time.perf_counter() - began
     notes = [choice.note] if choice.note else []
     if isinstance(relation, Auxiliary) and how is not None:
@@ -283,7 +286,10 @@ def maintain(
         for common in reader.common.of(relation.id):
             names = sorted({known_as(tx.alive(), as_derived(tx.by_id(key))) for key in common.users})
             notes.append(f"the change of {common} was derived once for {', '.join(names)}")
-    return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes))
+    if calls and choice.strategy == "incremental":
+        notes += [f"on the engine: {why}" for why in task.lowering.left]
+    lane = "engine" if calls else "driver" if choice.strategy == "incremental" else ""
+    return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes), lane)
 
 
 def _redefined(how: Compared, changed: Collection[str]) -> Choice:

@@ -10,7 +10,8 @@ class Report:
     """How one relation was changed by a commit.
 
     For a view: `strategy` is incremental, full or none; files and rows are those read of its inputs (its own stored
-    contents are not counted), and `read` names these with the state they were read in.
+    contents are not counted), and `read` names these with the state they were read in. `lane` is "driver" if no query
+    of the engine was needed, else "engine".
     """
 
     strategy: str
@@ -21,3 +22,4 @@ class Report:
     seconds: float
     rows_read: int = 0
     read: tuple[str, ...] = ()
+    lane: str = ""
