@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, TypeVar, dataclass_transform
 
 from viewkeeper.algebra.types import INTEGERS, Type, as_decimal
 
@@ -712,19 +712,7 @@ class Numbers:
         )
 
 
-Rename = Callable[[Attribute], Attribute]
-
-
 def attributes_in(expressions: Iterable[Expression]) -> Iterator[Attribute]:
     """The attributes that some expressions name."""
     for expression in expressions:
         yield from expression.attributes
-
-
-def rewritten(expression: Expression, change: Callable[[Any], Expression]) -> Expression:
-    """A tree rebuilt bottom-up; the same object where nothing changes."""
-    children = expression.children
-    made = tuple(rewritten(child, change) for child in children)
-    if any(one is not other for one, other in zip(children, made, strict=True)):
-        expression = expression.with_children(made)
-    return change(expression)
