@@ -107,37 +107,59 @@ class Compact:
             last = last + (byte >> 4) if byte >> 4 else self.integer()
             yield last, byte & 0x0F
 
-    def skip(self, kind: int, *, element: bool = False) -> None:
-        """Skips a value. A boolean field has its value in its type, an element of a list in a byte."""
-        if kind in (1, 2):
-            self.at += int(element)
-        elif kind == 3:
-            self.at += 1
-        elif kind in (4, 5, 6):
-            self.number()
-        elif kind == 7:
-            self.at += 8
-        elif kind == 8:
-            self.binary()
-        elif kind in (9, 10):
-            count, inner = self.list_header()
-            for _ in range(count):
-                self.skip(inner, element=True)
-        elif kind == 11:
-            count = self.number()
-            if count:
-                kinds = self.data[self.at]
-                self.at += 1
-                for _ in range(count):
-                    self.skip(kinds >> 4, element=True)
-                    self.skip(kinds & 0x0F, element=True)
-        elif kind == 12:
-            for _, inner in self.fields():
-                self.skip(inner)
-        elif kind == 13:
-            self.at += 16
-        else:
-            raise KeyError(f"type {kind}")
+    def skip(self, kind: int) -> None:
+        """Skips the value of a field."""
+        self.at = _after(self.data, self.at, kind)
+
+
+def _after(data: bytes, at: int, kind: int) -> int:
+    """Where the value of a field of some type ends. Most of a footer is skipped: this is written to be fast."""
+    if kind == 12:
+        while True:
+            byte = data[at]
+            at += 1
+            if byte == 0:
+                return at
+            if byte < 0x10:  # the id of the field follows
+                at = _after(data, at, 6)
+            kind = byte & 0x0F
+            if 4 <= kind <= 6:
+                while data[at] >= 0x80:
+                    at += 1
+                at += 1
+            else:
+                at = _after(data, at, kind)
+    if 4 <= kind <= 6:
+        while data[at] >= 0x80:
+            at += 1
+        return at + 1
+    if kind in (1, 2):
+        return at  # the value of a boolean is its type
+    if kind == 3:
+        return at + 1
+    if kind == 7:
+        return at + 8
+    if kind == 13:
+        return at + 16
+    reader = Compact(data)
+    reader.at = at
+    if kind == 8:
+        reader.binary()
+        return reader.at
+    if kind in (9, 10):
+        count, inner = reader.list_header()
+        kinds = [inner]
+    elif kind == 11:
+        count = reader.number()
+        kinds = [data[reader.at] >> 4, data[reader.at] & 0x0F] if count else []
+        reader.at += bool(count)
+    else:
+        raise KeyError(f"type {kind}")
+    at = reader.at
+    for _ in range(count):
+        for inner in kinds:
+            at = at + 1 if inner in (1, 2) else _after(data, at, inner)
+    return at
 
 
 def read_footer(data: bytes) -> tuple[list[Element], list[Group]]:
