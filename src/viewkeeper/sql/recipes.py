@@ -12,7 +12,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeeper.algebra.expressions import BIGINT, TRUE, Attribute, Expression, case, column, comparison, integer
+from viewkeeper.algebra.expressions import (
+    BIGINT,
+    DOUBLE,
+    TRUE,
+    Attribute,
+    Expression,
+    case,
+    column,
+    comparison,
+    integer,
+    plain,
+)
 from viewkeeper.algebra.expressions import call as call_of
 from viewkeeper.algebra.expressions import cast as algebra_cast
 from viewkeeper.algebra.extrema import extremum
@@ -214,8 +225,7 @@ def _avg(context: Context, call: Written) -> Recipe:
         kind = made[0].type
         pair = (Needed("sum", made[0]), Needed("count", made[0]))
         if kind.is_integer:
-            template = "CASE WHEN {} > 0 THEN CAST({} AS DOUBLE) / CAST({} AS DOUBLE) END"
-            return Plan(pair, lambda kept: templated(template, kept[1], kept[0], kept[1]))
+            return Plan(pair, lambda kept: _mean(*kept))
         if kind.name == "decimal" and kind.precision <= 15:  # room for 9 digits more than asked for
             return Plan(pair, lambda kept: _Average(kind).by_digits(*kept))
         if kind.name == "decimal" and kind.precision <= 19:  # beyond, a remainder would not fit 38 digits
@@ -226,6 +236,12 @@ def _avg(context: Context, call: Written) -> Recipe:
         return Plan((Needed("avg", None, call_of("avg", made[0], fallible=True)),))
 
     return Recipe((_given(call, _single(context, call)),), plan)
+
+
+def _mean(total: Attribute, count: Attribute) -> Expression:
+    """The average of integers; NULL for no rows."""
+    quotient = plain("/", algebra_cast(total, DOUBLE), algebra_cast(count, DOUBLE), DOUBLE)
+    return case((comparison(">", count, integer(0)), quotient))
 
 
 class _Average:
