@@ -37,6 +37,7 @@ CASES: dict[str, list[int] | None] = {
     "NOT s IN ('one', '')": [3],
     "s = '' OR b = 10": [0, 2],
     "d < DATE '2026-01-02'": [0, 2],
+    "d < TIMESTAMP '2026-01-02 00:00:00'": None,
     "b - 1 = 9": [0],
     "CAST(b AS decimal(20,0)) > 5": [0, 3],
     "nullif(b, NULL) = -5": [2],
