@@ -11,7 +11,7 @@ import viewkeeper as vk
 ROWS = 600
 FILES = 60
 TABLES = ("b", "d1", "d2", "d3")
-TUNING = vk.Tuning(whole_rows=0, picked_rows=0, cached_rows=0, file_rows=ROWS // FILES, stage_rows=100)
+TUNING = vk.Tuning(inlined_rows=0, whole_rows=0, picked_rows=0, cached_rows=0, file_rows=ROWS // FILES, stage_rows=100)
 """Small tables are handled like large ones: no table is read in full because it is small."""
 
 VIEWS = {

@@ -188,7 +188,8 @@ def test_it_is_still_there_after_opening_again(connect: Callable[..., vk.Databas
     db.compact()
     state = db._store.refresh()
     kept = State.from_json(json.loads(json.dumps(state.to_json())))
-    assert replace(kept, chained=state.chained) == state  # whether an entry is chained is seen in the entry
+    seen = {"chained": state.chained, "format": state.format}  # in the entry
+    assert replace(kept, **seen) == state
     db.close()
     again = connect()
     assert bag(again.view("v").read(as_of=4).rows()) == bag(ROWS[4])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import viewkeeper as vk
@@ -44,8 +46,9 @@ def test_views_are_recomputed_on_the_other_engine(db: vk.Database, engine: str) 
 
 
 def test_what_is_wrong_in_view_and_recompute_alike(
-    db: vk.Database, engine: str, monkeypatch: pytest.MonkeyPatch
+    connect: Callable[..., vk.Database], engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    db = connect(tuning=vk.Tuning(driver_rows=0))
     right = Lowering.computed
 
     def wrong(self: Lowering, attribute: Attribute, value: Expression) -> Expression:

@@ -517,6 +517,18 @@ def scans(node: Node) -> Iterator[Scan]:
     return (part for part in node.walk() if isinstance(part, Scan))
 
 
+def expressions_in(part: Any) -> Iterator[Expression]:
+    """The scalar expressions of a node, of all below it, and all inside these."""
+    if isinstance(part, Expression):
+        yield from part.walk()
+    elif isinstance(part, tuple):
+        for piece in part:
+            yield from expressions_in(piece)
+    elif isinstance(part, (Node, Call, WindowCall, Literal, Rule)):
+        for field in dataclasses.fields(part):  # type: ignore[arg-type]
+            yield from expressions_in(getattr(part, field.name))
+
+
 def is_change(node: Node) -> bool:
     """Whether an expression is a change, whose rows have weights."""
     match node:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.expressions import Call, Expression, Opaque
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Auxiliary, Derived, Relation
 
@@ -32,11 +33,14 @@ class Function:
 
 def calls(definition: Definition, name: str) -> bool:
     """Whether a view's query calls the function of a name."""
-    return _calls(json.dumps([definition.query, definition.stored]), name)
+    nodes = (definition.as_written, definition.maintained)
+    return any(_calls(part, name.lower()) for node in nodes for part in n.expressions_in(node))
 
 
-def _calls(text: str, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}`?\s*\(", text, re.IGNORECASE) is not None
+def _calls(part: Expression, name: str) -> bool:
+    if isinstance(part, Opaque):
+        return re.search(rf"(?<!\w){re.escape(name)}`?\s*\(", "x".join(part.pieces), re.IGNORECASE) is not None
+    return isinstance(part, Call) and part.name == name
 
 
 def users_of(relations: Iterable[Relation], name: str) -> list[str]:

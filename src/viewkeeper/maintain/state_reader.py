@@ -184,8 +184,13 @@ class StateReader:
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
-        if lowered.empty or lowered.rows is not None:
-            return replace(lowered, count=lowered.rows.num_rows if lowered.rows is not None else 0)
+        if lowered.empty:
+            return lowered
+        if lowered.rows is not None:
+            rows = consolidate(lowered.rows) if lowered.weighted else lowered.rows
+            if rows.num_rows == lowered.rows.num_rows:
+                return replace(lowered, count=rows.num_rows)
+            return replace(self.local(rows, lowered.outputs, weighted=True), wide=lowered.wide)
         self.work.query()
         if self.most_queries is not None and self.work.queries > self.most_queries:
             raise OutOfQueries(f"more than {self.most_queries} queries")
