@@ -15,7 +15,7 @@ from viewkeeper.algebra.expressions import Attribute, comparison
 from viewkeeper.algebra.rows import signed
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.types import parse_type
-from viewkeeper.driver import operators
+from viewkeeper.driver import arrow_operators as operators
 from viewkeeper.driver.numbers import LeftToEngine
 
 TYPES = ("string", "date", "int", "double")

@@ -15,9 +15,9 @@ import viewkeeper as vk
 from tests.driver.forms import COLUMNS, forms, rows
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Expression, In, case, column, integer
-from viewkeeper.driver.functions import FUNCTIONS
+from viewkeeper.driver.arrow_functions import FUNCTIONS
+from viewkeeper.driver.arrow_values import evaluate, why_not
 from viewkeeper.driver.numbers import LeftToEngine
-from viewkeeper.driver.values import evaluate, why_not
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.operator_parts import meant
 from viewkeeper.errors import ViewkeeperError

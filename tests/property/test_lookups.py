@@ -122,7 +122,9 @@ def weights(rows: pa.Table) -> dict[tuple[Any, ...], int]:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.spark_long
 def test_a_lookup_is_the_engines_read(connect: Callable[..., vk.Database], engine: str, seed: int, steps: int) -> None:
-    few = vk.Tuning(file_rows=16, page_rows=4, merged_files=1000, driver_merge_rows=40 if seed % 2 else 100_000)
+    few = vk.Tuning(
+        inlined_rows=0, file_rows=16, page_rows=4, merged_files=1000, driver_merge_rows=40 if seed % 2 else 100_000
+    )
     tables = Tables(connect(durability="process", tuning=few), seed)
     for step in range(steps):
         for _ in range(3):
@@ -132,7 +134,7 @@ def test_a_lookup_is_the_engines_read(connect: Callable[..., vk.Database], engin
         tables.compare(3 if engine == "spark" else 12)
 
 
-SMALL_FILES = vk.Tuning(whole_rows=0, picked_rows=0, file_rows=6, page_rows=2, cache_bytes=200_000)
+SMALL_FILES = vk.Tuning(inlined_rows=0, whole_rows=0, picked_rows=0, file_rows=6, page_rows=2, cache_bytes=200_000)
 """No relation is so small that it is read in full, and every file has several pages."""
 
 

@@ -284,9 +284,12 @@ def test_another_number_of_rows_is_damage(storage: Counting, files: tuple[DataFi
         lookups(storage).net_rows(scan_of([wrong], {"k": [5]}), ["s"])
 
 
+FEW = vk.Tuning(inlined_rows=0, whole_rows=0, picked_rows=0, page_rows=1)
+
+
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 def test_vacuumed_files_leave_the_cache(connect: Callable[..., vk.Database]) -> None:
-    db = connect(durability="process", keep="0 seconds", tuning=vk.Tuning(whole_rows=0, picked_rows=0, page_rows=1))
+    db = connect(durability="process", keep="0 seconds", tuning=FEW)
     db.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, s STRING)")
     for number in range(3):
         with db.transaction() as tx:

@@ -24,8 +24,9 @@ STEPS: dict[str, Callable[[vk.Transaction], int]] = {
 @pytest.mark.spark_long
 @pytest.mark.parametrize("step", list(STEPS))
 def test_rows_from_a_generator_survive_a_lost_session(
-    db: vk.Database, monkeypatch: pytest.MonkeyPatch, step: str
+    connect: Callable[..., vk.Database], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
+    db = connect(tuning=vk.Tuning(inlined_rows=0, whole_rows=0, picked_rows=0, lookup_keys=0))
     db.sql("CREATE TABLE p (k INT PRIMARY KEY); INSERT INTO p VALUES (1), (100)")
     fetch, lost = Engine.fetch, []
 

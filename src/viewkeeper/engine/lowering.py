@@ -43,8 +43,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.spark_text import printed
 from viewkeeper.analysis.relevance import rows_that_may_pass
 from viewkeeper.delta.positive import INSERTED
-from viewkeeper.driver.numbers import LeftToEngine
-from viewkeeper.driver.operators import (
+from viewkeeper.driver.arrow_operators import (
     aggregated,
     as_change,
     both_states,
@@ -60,7 +59,8 @@ from viewkeeper.driver.operators import (
     restricted,
     united,
 )
-from viewkeeper.driver.values import evaluate, why_not
+from viewkeeper.driver.arrow_values import evaluate, why_not
+from viewkeeper.driver.numbers import LeftToEngine
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import Item, listed, parsed
 from viewkeeper.engine.engine import Engine, Frame

@@ -17,9 +17,9 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.rows import canonical_array, consolidate, expand, negated, signed
 from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.driver.arrow_values import evaluate
 from viewkeeper.driver.matching import Matching, codes, one_chunk, pairs_of
 from viewkeeper.driver.numbers import LeftToEngine
-from viewkeeper.driver.values import evaluate
 
 
 class Branch(Protocol):

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import expressions as e
 from viewkeeper.algebra.expressions import VOID, Expression
 from viewkeeper.algebra.types import INTEGERS, Type
-from viewkeeper.driver.functions import FUNCTIONS
+from viewkeeper.driver.arrow_functions import FUNCTIONS
 from viewkeeper.driver.numbers import (
     LeftToEngine,
     as_values,
