@@ -40,12 +40,12 @@ def test_the_count_constraint_of_griffin_and_libkin(db: vk.Database) -> None:
           DELETE cannot break it: deletes from r1 can only delete rows of the query
           UPDATE of note cannot break it: the query does not read it
           INSERT and UPDATE of a, b are checked:
-            δ = σ[a <> (coalesce(count(*), CAST(0L AS bigint)))](π[a, b, (coalesce(count(*), CAST(0L AS bigint)))]((δr1 ⟕ γ[b; count(*)](σ[b IS NOT NULL](r2@new)))[b = b]))
+            δ = σ[a <> coalesce(count(*), CAST(0L AS BIGINT))](π[a, b, coalesce(count(*), CAST(0L AS BIGINT))]((δr1 ⟕ γ[b; count(*)](σ[b IS NOT NULL](r2@new)))[b = b]))
             reads r2@new by b
         r2
           UPDATE of c cannot break it: the query does not read it
           INSERT, DELETE and UPDATE of b are checked:
-            δ = σ[a <> (coalesce(count(*), CAST(0L AS bigint)))](π[a, b, (coalesce(count(*), CAST(0L AS bigint)))](new−old ((r1@old⋉K[b] ⟕ γ[b; count(*)](σ[b IS NOT NULL](r2@old))⋉K[b] | ⊎ new−old (γ[b, state; count(*)](σ[b IS NOT NULL](r2@old)⋉K[b] | ⊎ σ[b IS NOT NULL](δr2))))[b = b ∧ state = state])))
+            δ = σ[a <> coalesce(count(*), CAST(0L AS BIGINT))](π[a, b, coalesce(count(*), CAST(0L AS BIGINT))](new−old ((r1@old⋉K[b] ⟕ γ[b; count(*)](σ[b IS NOT NULL](r2@old))⋉K[b] | ⊎ new−old (γ[b, state; count(*)](σ[b IS NOT NULL](r2@old)⋉K[b] | ⊎ σ[b IS NOT NULL](δr2))))[b = b ∧ state = state])))
             looks only at groups of r2 by b whose count changes
             reads r2@old by b
             reads r1@old by b

@@ -24,7 +24,8 @@ class Lowered:
     `source` is the frame, or what makes it where rows on the driver are all that most readers need. `known` are tables
     on the driver with columns named by labels: every row of the frame equals, on those columns, some row of the table.
     `narrow`: the frame comes from a change, so it is worth passing its keys on. `rows` has the frame's rows, weights
-    included, if they are on the driver; `count` is their number, if it is already computed.
+    included, if they are on the driver; `count` is their number, if it is already computed. `derived`: an operator made
+    these rows on the driver, where a query would have been needed else.
     """
 
     source: Frame | partial[Frame]
@@ -36,6 +37,7 @@ class Lowered:
     wide: tuple[pa.Table, ...] = ()
     rows: pa.Table | None = None
     count: int = 0
+    derived: bool = False
 
     @cached_property
     def frame(self) -> Frame:

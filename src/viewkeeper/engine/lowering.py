@@ -149,7 +149,8 @@ class Lowering:
         if why is None:
             try:
                 table = compute(*there)
-                return self.reader.local(table, outputs, weighted=WEIGHT in table.column_names)
+                made = self.reader.local(table, outputs, weighted=WEIGHT in table.column_names)
+                return replace(made, derived=True)
             except LeftToEngine as problem:
                 why = str(problem)
         self.left[why] = None
@@ -716,7 +717,7 @@ class Lowering:
 
 def _by_engine(below: Lowered, frame: Frame, **facts: Any) -> Lowered:
     """What the engine computes from an input: its rows are no longer on the driver."""
-    return replace(below, source=frame, rows=None, count=0, **facts)
+    return replace(below, source=frame, rows=None, count=0, derived=False, **facts)
 
 
 def _on_driver(part: Lowered) -> pa.Table | None:

@@ -184,16 +184,17 @@ class StateReader:
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
+        if lowered.derived or (lowered.rows is None and not lowered.empty):
+            self.work.query()
+            if self.most_queries is not None and self.work.queries > self.most_queries:
+                raise OutOfQueries(f"more than {self.most_queries} queries")
         if lowered.empty:
             return lowered
         if lowered.rows is not None:
             rows = consolidate(lowered.rows) if lowered.weighted else lowered.rows
             if rows.num_rows == lowered.rows.num_rows:
-                return replace(lowered, count=rows.num_rows)
+                return replace(lowered, count=rows.num_rows, derived=False)
             return replace(self.local(rows, lowered.outputs, weighted=True), wide=lowered.wide)
-        self.work.query()
-        if self.most_queries is not None and self.work.queries > self.most_queries:
-            raise OutOfQueries(f"more than {self.most_queries} queries")
         schema = schema_of(lowered.outputs)
         lowered = replace(
             lowered, source=lowered.frame.select(*lowered.columns)
