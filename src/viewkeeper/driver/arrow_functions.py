@@ -144,7 +144,9 @@ FUNCTIONS: dict[str, Function] = {
     "greatest": Function(_alike(*_ORDERED), _known, _extreme(pc.max_element_wise)),
     "least": Function(_alike(*_ORDERED), _known, _extreme(pc.min_element_wise)),
     "if": Function(
-        lambda kinds, node: len(kinds) == 3 and _alike()(kinds[1:], node), lambda kinds: _known(kinds[1:]), _chosen
+        lambda kinds, node: len(kinds) == 3 and kinds[0] == BOOLEAN and _alike()(kinds[1:], node),
+        lambda kinds: _known(kinds[1:]),
+        _chosen,
     ),
     "isnull": Function(lambda kinds, node: len(kinds) == 1, _boolean, _of(pc.is_null)),
     "isnotnull": Function(lambda kinds, node: len(kinds) == 1, _boolean, _of(pc.is_valid)),

@@ -67,7 +67,12 @@ def _computed(attribute: Attribute, value: Expression, table: pa.Table) -> Any:
 
 def filtered(conditions: Sequence[Expression], table: pa.Table) -> pa.Table:
     """The rows for which all conditions are true, tested in order."""
-    return table.filter(evaluate(conjunction(conditions), table)) if conditions else table
+    if not conditions:
+        return table
+    found = evaluate(conjunction(conditions), table)
+    if found.type != pa.bool_():
+        raise LeftToEngine("a condition that is not BOOLEAN")
+    return table.filter(found)
 
 
 def united(
@@ -118,6 +123,8 @@ def _partners(left: pa.Table, right: pa.Table, node: n.Exists | n.Outer, most: i
         plain = left.drop_columns([WEIGHT]) if _has_weights(left) else left
         both = _beside(plain.take(pa.array(found.left)), right.take(pa.array(found.right)))
         mask = evaluate(conjunction(node.conditions), both)
+        if mask.type != pa.bool_():
+            raise LeftToEngine("a condition that is not BOOLEAN")
         found.kept(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
     return found
 

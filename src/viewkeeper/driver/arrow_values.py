@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import decimal
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import expressions as e
-from viewkeeper.algebra.expressions import VOID, Expression
+from viewkeeper.algebra.expressions import BOOLEAN, VOID, Expression
 from viewkeeper.algebra.types import INTEGERS, Type
 from viewkeeper.driver.arrow_functions import FUNCTIONS
 from viewkeeper.driver.numbers import (
@@ -358,8 +358,14 @@ def _can_compute(node: e.Arithmetic) -> bool:
     return kind.name == left.name == right.name == "decimal" and node.operator in "+-*/"
 
 
+def _are_conditions(parts: Iterable[Expression]) -> bool:
+    return all(kind_of(part) == BOOLEAN for part in parts)
+
+
 def _can_choose(node: e.Case) -> bool:
     kind = kind_of(node)
+    if not _are_conditions(test for test, _ in node.branches):
+        return False
     return kind is not None and kind.name in _PLAIN and all(kind_of(value) is not None for value in node.values)
 
 
@@ -383,9 +389,9 @@ _CHECKS: dict[type[Expression], Callable[[Any], bool]] = {
     e.Column: lambda node: node.of.type.name in _PLAIN,
     e.Literal: lambda node: node.type == VOID or node.type.name in _LITERALS,
     e.Comparison: _can_compare,
-    e.And: lambda node: True,
-    e.Or: lambda node: True,
-    e.Not: lambda node: True,
+    e.And: lambda node: _are_conditions(node.conditions),
+    e.Or: lambda node: _are_conditions(node.conditions),
+    e.Not: lambda node: _are_conditions(node.children),
     e.IsNull: lambda node: True,
     e.In: lambda node: (
         _comparable(node, *node.children)

@@ -89,7 +89,9 @@ def _sorted(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
 def _is_total(call: n.Call) -> bool:
     """Whether a call is a count or an exact sum of distinct values."""
     made = call.text
-    if not isinstance(made, Call) or not made.distinct or any(part.attribute is None for part in made.arguments):
+    if not isinstance(made, Call) or not made.distinct or made.where is not None:
+        return False
+    if any(part.attribute is None for part in made.arguments):
         return False
     if made.name == "count":
         return bool(made.arguments)
