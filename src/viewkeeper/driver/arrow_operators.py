@@ -67,12 +67,15 @@ def _computed(attribute: Attribute, value: Expression, table: pa.Table) -> Any:
 
 def filtered(conditions: Sequence[Expression], table: pa.Table) -> pa.Table:
     """The rows for which all conditions are true, tested in order."""
-    if not conditions:
-        return table
+    return table.filter(_mask(conditions, table)) if conditions else table
+
+
+def _mask(conditions: Sequence[Expression], table: pa.Table) -> Any:
+    """Whether all conditions hold, for each row; NULL where that is not known."""
     found = evaluate(conjunction(conditions), table)
     if found.type != pa.bool_():
         raise LeftToEngine("a condition that is not BOOLEAN")
-    return table.filter(found)
+    return found
 
 
 def united(
@@ -93,13 +96,21 @@ def inner_joined(
     left: pa.Table, right: pa.Table, equalities: Sequence[n.Equality], ours: Sequence[Attribute], most: int
 ) -> pa.Table:
     """The pairs of rows of an inner join, side by side; at most `most`."""
+    found = _matched(left, right, equalities, ours, most)
+    return _beside(left.take(pa.array(found.left)), right.take(pa.array(found.right)))
+
+
+def _matched(
+    left: pa.Table, right: pa.Table, equalities: Sequence[n.Equality], ours: Sequence[Attribute], most: int
+) -> Matching:
+    """The pairs of rows whose keys are equal; at most `most`."""
     on = pairs_of(equalities, ours)
     if not on and left.num_rows * right.num_rows > most:
-        raise LeftToEngine("a cross join of many rows")
+        raise LeftToEngine("a join of many rows without equality")
     found = Matching(left, right, on)
     if len(found.left) > most:
         raise LeftToEngine("a join of many rows")
-    return _beside(left.take(pa.array(found.left)), right.take(pa.array(found.right)))
+    return found
 
 
 def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
@@ -113,18 +124,11 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
 
 def _partners(left: pa.Table, right: pa.Table, node: n.Exists | n.Outer, most: int) -> Matching:
     """The pairs for which all of a join's condition holds."""
-    on = pairs_of(node.equalities, node.left.outputs)
-    if not on and left.num_rows * right.num_rows > most:
-        raise LeftToEngine("a join of many rows without equality")
-    found = Matching(left, right, on)
-    if len(found.left) > most:
-        raise LeftToEngine("a join of many rows")
+    found = _matched(left, right, node.equalities, node.left.outputs, most)
     if node.conditions and len(found.left):
         plain = left.drop_columns([WEIGHT]) if _has_weights(left) else left
         both = _beside(plain.take(pa.array(found.left)), right.take(pa.array(found.right)))
-        mask = evaluate(conjunction(node.conditions), both)
-        if mask.type != pa.bool_():
-            raise LeftToEngine("a condition that is not BOOLEAN")
+        mask = _mask(node.conditions, both)
         found.kept(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
     return found
 

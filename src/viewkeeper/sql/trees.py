@@ -20,7 +20,7 @@ from viewkeeper.algebra.expressions import VOID, Expression, is_widening
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.coercion import Operation, common_type_of, operation
 from viewkeeper.sql.conditions import put_together, unwrapped
-from viewkeeper.sql.dialect import literal_suffix, render
+from viewkeeper.sql.dialect import COMPARISONS, literal_suffix, render
 from viewkeeper.sql.fallible import family
 from viewkeeper.sql.sail_agreement import NARROW
 from viewkeeper.sql.syntax import cast_type, literal_type, number
@@ -39,15 +39,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.Mod: "%",
     exp.IntDiv: "div",
 }
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>",
-}
+_COMPARISONS = COMPARISONS | {exp.NullSafeEQ: "<=>"}
 _LIKE: dict[type[exp.Expr], str] = {exp.Like: "like", exp.ILike: "ilike"}
 _CHOICES = ("coalesce", "ifnull", "nvl")
 _NUMBERS = ("L", "S", "Y")
