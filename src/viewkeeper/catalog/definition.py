@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viewkeeper.algebra.nodes import Node
+from viewkeeper.algebra.nodes import Node, scans
 from viewkeeper.algebra.serial import from_json
 
 VIEW, MATERIALIZED, AUXILIARY, ASSERTION = "view", "materialized", "auxiliary", "assertion"
@@ -53,6 +53,11 @@ class Definition:
     def maintained(self) -> Node:
         """The expression that is maintained, over tables, views and auxiliary relations."""
         return self.as_written if self.stored is None else from_json(dict(self.stored))
+
+    @functools.cached_property
+    def read(self) -> frozenset[str]:
+        """The ids of the relations that are read to maintain it."""
+        return frozenset(scan.relation for scan in scans(self.maintained))
 
     @property
     def is_stored(self) -> bool:

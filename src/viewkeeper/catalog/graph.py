@@ -10,7 +10,6 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from viewkeeper.algebra import nodes as n
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.errors import InternalError
 
@@ -94,4 +93,4 @@ def depending(relations: Iterable[Relation]) -> Graph:
 
 def maintaining(relations: Iterable[Derived]) -> Graph:
     """The graph of the relations that are read to maintain stored relations."""
-    return Graph({r.id: (scan.relation for scan in n.scans(r.definition.maintained)) for r in relations})
+    return Graph({relation.id: relation.definition.read for relation in relations})

@@ -47,14 +47,39 @@ def evaluate(expression: Expression, table: pa.Table) -> pa.Array:
 @functools.lru_cache(maxsize=20_000)
 def why_not(expression: Expression) -> str | None:
     """What keeps an expression from the driver; None if nothing does."""
-    for child in expression.children:
+    quotient = _average(expression)
+    for child in quotient.children if quotient is not None else expression.children:
         found = why_not(child)
         if found is not None:
             return found
     check = _CHECKS.get(type(expression))
+    if quotient is not None:
+        return None
     if check is None:
         return f"{_shown(expression)} is left to the engine"
     return None if check(expression) else f"{_shown(expression)} of these types is left to the engine"
+
+
+def _average(expression: Expression) -> e.Arithmetic | None:
+    """The quotient inside a cast, where it is that of a sum and a count, for an average of decimals.
+
+    It has no type: engines give it different numbers of digits, but at least so many more than the cast that the
+    rounded result is the same (see `sql/recipes.py`), which is that of the exact quotient.
+    """
+    if not isinstance(expression, e.Cast) or not isinstance(expression.child, e.Arithmetic) or expression.tries:
+        return None
+    made = expression.child
+    kinds = [kind_of(part) for part in made.children]
+    if made.operator != "/" or made.type is not None or expression.type.name != "decimal":
+        return None
+    total, count = kinds
+    if total is None or count is None or not total.name == count.name == "decimal" or count.scale:
+        return None
+    return made if total.scale >= expression.type.scale + EXTRA_DIGITS else None
+
+
+EXTRA_DIGITS = 5
+"""Digits that the sum in an average has more than the average, so that no engine rounds it differently."""
 
 
 def _shown(expression: Expression) -> str:
@@ -206,6 +231,10 @@ class _Rows:
         return with_sign(pc.negate_checked, self.of(node.child))
 
     def cast(self, node: e.Cast) -> Any:
+        average = _average(node)
+        if average is not None:
+            total, count = (as_values(self.of(part), self.count) for part in average.children)
+            return decimal_quotient(total, count, node.type)
         found, has = self.of(node.child), kind_of(node.child)
         assert has is not None
         return cast_values(found, has, node.type)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.nodes import Equality, Fixpoint, Rederived, Scan
-from viewkeeper.algebra.rows import comparable_array, filter_rows, row_tuples, take
+from viewkeeper.algebra.rows import FEW, comparable_array, filter_rows, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.engine.engine import Frame
 
@@ -118,8 +118,11 @@ class Reader(Protocol):
 
 def distinct_rows(table: pa.Table) -> pa.Table:
     """The distinct rows of a table of keys."""
-    if table.num_rows == 0 or any(pa.types.is_nested(field.type) for field in table.schema):
+    if table.num_rows < 2 or any(pa.types.is_nested(field.type) for field in table.schema):
         return table
+    if table.num_rows <= FEW:
+        first = {row: index for index, row in reversed(list(enumerate(row_tuples(table))))}
+        return table if len(first) == table.num_rows else take(table, sorted(first.values()))
     return table.group_by(table.column_names, use_threads=False).aggregate([])
 
 
@@ -129,6 +132,11 @@ def binding_of(lowered: Lowered, pairs: Sequence[tuple[Attribute, Attribute]]) -
     if found is None:
         return None
     return Binding(tuple(found[0]), found[1]).reduced(pairs)
+
+
+def has_keys(lowered: Lowered, attributes: Sequence[Attribute]) -> bool:
+    """Whether a known table has one of some attributes."""
+    return any(a.label in table.column_names for table in lowered.keys for a in attributes)
 
 
 def keys_of(lowered: Lowered, attributes: Sequence[Attribute]) -> tuple[list[Attribute], pa.Table] | None:

@@ -71,7 +71,7 @@ from viewkeeper.engine.lowered import (
     all_renamed,
     binding_of,
     common,
-    keys_of,
+    has_keys,
     matched_or_missing,
     meet,
     not_dominated,
@@ -325,7 +325,7 @@ class Lowering:
         best: tuple[tuple[int, int, int], n.Node, list[tuple[n.Equality, Attribute, Attribute]]] | None = None
         for index, part in enumerate(waiting):
             pairs = _pairs(equalities, current.outputs, part.outputs)
-            known = bool(pairs) and keys_of(current, [ours for _, ours, _ in pairs]) is not None
+            known = has_keys(current, [ours for _, ours, _ in pairs])
             size = self._size(part) if current.narrow else 0
             rank = (0 if pairs else 1, size if not known else 0, index)
             if best is None or rank < best[0]:

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 from viewkeeper.algebra import nodes as n
 from viewkeeper.analysis.dependencies import Declared, keys_of
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.relations import Derived, Relation
+from viewkeeper.catalog.relations import Auxiliary, Derived, Relation
 from viewkeeper.plan.by_keys import Refers, without_needless
 
 T = TypeVar("T")
@@ -34,6 +34,18 @@ def declared_keys(find: Find) -> Declared:
 def _declared(relation: Relation) -> list[Key]:
     schema = relation.schema
     return [key.columns for key in schema.keys if not any(schema.column(c).nullable for c in key.columns)]
+
+
+def stored_keys(find: Find) -> Declared:
+    """Declared keys, and the groups of auxiliary group-bys: NULL is a group too, so that no two rows agree on them."""
+
+    def keys(scan: n.Scan) -> list[Key]:
+        relation = find(scan.relation)
+        if isinstance(relation, Auxiliary) and isinstance(relation.definition.maintained, n.Aggregate):
+            return [tuple(relation.schema.names[: len(relation.definition.maintained.groups)])]
+        return [] if relation is None else _declared(relation)
+
+    return keys
 
 
 def current_keys(find: Find) -> Declared:

@@ -15,7 +15,7 @@ from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.errors import InternalError
-from viewkeeper.maintain.declared_keys import declared_keys
+from viewkeeper.maintain.declared_keys import stored_keys
 from viewkeeper.maintain.net_changes import join_change
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
@@ -38,7 +38,7 @@ def _is_surely_minimal(task: Task) -> bool:
     if relation.id in tx.redefined:
         return False
     if definition not in _safe:
-        _safe[definition] = safe_relations(task.node, declared_keys(tx.state.relations.get))
+        _safe[definition] = safe_relations(task.node, stored_keys(tx.state.relations.get))
     return set(task.changed) <= _safe[definition]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.analysis.polarity import Kinds
+from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.display_names import numbered
 from viewkeeper.catalog.graph import depending, maintaining
 from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_derived
@@ -138,7 +140,7 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
             names = [relation.name for relation in level if not isinstance(relation, Auxiliary)]
             tx.store.progress(", ".join(names) or "auxiliary relations", reached, total)
         reached += len(level)
-        results = _in_parallel(tx, level, functools.partial(_maintain_or_fail, tx, frozenset(changed), shared))
+        results = _all_of(tx, level, changed, functools.partial(_maintain_or_fail, tx, frozenset(changed), shared))
         for result in results:
             relation = result.relation
             done.append(result)
@@ -197,18 +199,35 @@ def watched_query(tx: Situation, relation: Derived) -> n.Node:
     return node if read & tx.defined.keys() else simplified(tx.by_id, relation)
 
 
-def _in_parallel(tx: Situation, level: list[Derived], work: Callable[[Derived], Maintained]) -> list[Maintained]:
-    """Maintains the views of one level in parallel: most of the time is spent waiting for the engine."""
-    if len(level) == 1:
-        return [work(level[0])]
+def _all_of(
+    tx: Situation, level: list[Derived], changed: Collection[str], work: Callable[[Derived], Maintained]
+) -> list[Maintained]:
+    """Maintains the views of one level. Those that wait for the engine do so in threads, the others are done here."""
+    rows = sum(pending_rows(tx.pending, key) for key in changed)
+    waiting = [relation for relation in level if not _stays_here(tx, relation, changed, rows)]
+    if len(waiting) < 2:
+        return [work(relation) for relation in level]
 
     def apart(relation: Derived) -> tuple[Maintained, list[str]]:
         return work(relation), tx.store.give_scratch()
 
-    done = side_by_side(apart, level, tx.store.tuning.view_threads)
+    done = side_by_side(apart, waiting, tx.store.tuning.view_threads)
     for _, paths in done:
         tx.store.take_scratch(paths)
-    return [result for result, _ in done]
+    found = {result.relation.id: result for result, _ in done}
+    return [found[relation.id] if relation.id in found else work(relation) for relation in level]
+
+
+_lanes: weakref.WeakKeyDictionary[Definition, dict[frozenset[str], str]] = weakref.WeakKeyDictionary()
+"""In which lane a view was maintained last, by the changed relations that it reads."""
+
+
+def _stays_here(tx: Situation, relation: Derived, changed: Collection[str], rows: int) -> bool:
+    """Whether a view is expected to be maintained on the driver: a few rows change, and so it was the last time."""
+    read = relation.definition.read & changed
+    if not read:
+        return relation.id not in tx.to_load and relation.id not in tx.refreshing and relation.id not in tx.redefined
+    return rows <= tx.store.tuning.driver_rows and _lanes.get(relation.definition, {}).get(read) == "driver"
 
 
 def _is_incremental(tx: Situation, relation: Derived) -> bool:
@@ -230,8 +249,7 @@ def _maintain_or_fail(tx: Situation, changed: frozenset[str], shared: Shared, re
 
 def _maintain(tx: Situation, changed: frozenset[str], shared: Shared, relation: Derived) -> Maintained:
     """Maintains a view: an initial load, a refresh on demand, or its part in an ordinary commit."""
-    node = maintained_node(relation)
-    read = {scan.relation for scan in n.scans(node)}
+    node, read = maintained_node(relation), relation.definition.read
     if relation.id in tx.to_load:
         reader = StateReader.of(tx)
         reader.recursions = shared.recursions
@@ -289,6 +307,7 @@ def maintain(
     if calls and choice.strategy == "incremental":
         notes += [f"on the engine: {why}" for why in task.lowering.left]
     lane = "engine" if calls else "driver" if choice.strategy == "incremental" else ""
+    _lanes.setdefault(relation.definition, {})[frozenset(changed)] = "engine" if calls else "driver"
     return Maintained(relation, choice.strategy, choice.reason, reader.work, seconds, "; ".join(notes), lane)
 
 

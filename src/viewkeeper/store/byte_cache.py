@@ -54,6 +54,14 @@ class ByteCache:
             while self.bytes > self.most:
                 self._drop(next(iter(self._parts)))
 
+    def add(self, path: str, name: Hashable, more: dict[Any, Any], size: int) -> dict[Any, Any]:
+        """Adds items that take so many bytes to a part that is a mapping; returns all of it."""
+        with self._lock:
+            had, before = self._parts.get((path, name), ({}, 0))
+        found = {**had, **more}
+        self.put(path, name, found, before + size)
+        return found
+
     def drop_files(self, gone: Callable[[str], bool]) -> None:
         """Drops all parts of some files."""
         with self._lock:

@@ -43,6 +43,9 @@ LAYOUT, BOUNDS = "_vk_layout", "_vk_bounds"
 MOST_PAGES = 0.5
 """The share of a column's pages from which on all of it is decoded, for an index."""
 
+OFTEN = 6
+"""The number of decoded pages of a file's key column from which on all of it is decoded: others will be wanted too."""
+
 PAGE_OVERHEAD = 300
 """About how many bytes a decoded page takes beside its values."""
 
@@ -233,7 +236,8 @@ class Lookups:
         lows, highs = bounds
         starts, stops = highs.searchsorted(wanted.values, "left"), lows.searchsorted(wanted.values, "right")
         pages = sorted({page for pair in zip(starts.tolist(), stops.tolist(), strict=True) for page in range(*pair)})
-        if len(pages) > len(lows) * MOST_PAGES:
+        had = self.cache.get(file.path, column.name) or ()
+        if len(pages) > len(lows) * MOST_PAGES or (len(had) >= OFTEN and self._has_room(file)):
             return None
         paged = _column(self._layout_of(file), column)
         (values,) = self._pages(file, Schema((column,)), [paged], [pages])
@@ -244,6 +248,10 @@ class Lookups:
             rows.append(found + paged.first_rows[page])
             numbers.append(keys)
         return _Hit(file, np.concatenate(rows), np.concatenate(numbers))
+
+    def _has_room(self, file: DataFile) -> bool:
+        """Whether an index of a file does not drive others out of the cache."""
+        return self.cache.bytes + 8 * file.rows <= self.cache.most
 
     def _page_bounds(self, file: DataFile, column: Column) -> tuple[Numbers, Numbers] | None:
         """The least and greatest values of the pages of a column of integers, if they ascend."""
@@ -332,9 +340,9 @@ class Lookups:
             decoded = self._decoded(file, columns, paged, missing, self._reader(file))
             for number, (each, new, parts) in enumerate(zip(paged, missing, decoded, strict=True)):
                 if new:
-                    pages[number] = {**pages[number], **dict(zip(new, _split(each, new, parts), strict=True))}
-                    size = sum(array.nbytes + PAGE_OVERHEAD for array in pages[number].values())
-                    self.cache.put(file.path, each.name, pages[number], size)
+                    more = dict(zip(new, _split(each, new, parts), strict=True))
+                    size = sum(array.nbytes + PAGE_OVERHEAD for array in more.values())
+                    pages[number] = self.cache.add(file.path, each.name, more, size)
         return pages
 
     def _cached(self, file: DataFile, columns: Schema) -> list[_Pages]:
