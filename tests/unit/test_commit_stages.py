@@ -114,11 +114,11 @@ def test_effects_happen_once_though_the_commit_is_prepared_again(connect: Connec
         tx.insert("t", [(2, 50)])
         append, tries = shop._store.ledger.append, []
 
-        def slow(state: Any, entry: Any, data: bytes) -> Any:
+        def slow(state: Any, entry: Any, data: bytes, added: Any) -> Any:
             if not tries:
                 tries.append(1)
                 connect().sql("INSERT INTO t VALUES (9, 90)")  # comes in between: this entry loses the number
-            return append(state, entry, data)
+            return append(state, entry, data, added)
 
         shop._store.ledger.append = slow  # type: ignore[method-assign]
     assert tx.commit_info is not None

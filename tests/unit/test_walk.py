@@ -58,10 +58,10 @@ def test_one_insert_goes_forward_through_the_packages(db: vk.Database, capsys: p
     db.sql("""
         CREATE TABLE orders (id INT PRIMARY KEY, customer INT, amount INT);
         CREATE TABLE customer (id INT PRIMARY KEY, name STRING);
-        CREATE MATERIALIZED VIEW named AS SELECT o.id, c.name FROM orders o JOIN customer c ON o.customer = c.id;
-        CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer;
         INSERT INTO customer VALUES (1, 'a'), (2, 'b');
         INSERT INTO orders VALUES (1, 1, 10);
+        CREATE MATERIALIZED VIEW named AS SELECT o.id, c.name FROM orders o JOIN customer c ON o.customer = c.id;
+        CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer;
     """)
     hops, called = followed(lambda: db.sql("INSERT INTO orders VALUES (2, 2, 20)"))
     between = {pair: count for pair, count in hops.items() if not VALUES & set(pair)}

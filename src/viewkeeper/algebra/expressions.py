@@ -40,7 +40,13 @@ class Attribute:
     def __hash__(self) -> int:
         return self.number
 
-    @property
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Attribute):
+            return self is other
+        same = self.number == other.number and self.name == other.name
+        return same and self.type == other.type and self.nullable == other.nullable
+
+    @cached_property
     def label(self) -> str:
         """Its column name in engine text."""
         return f"c{self.number}"

@@ -76,7 +76,7 @@ class Scan(Node):
         """The columns it takes of the relation."""
         return self.attributes
 
-    @property
+    @cached_property
     def stored_names(self) -> list[str]:
         """The names of its columns in the relation."""
         return list(self.columns) or [attribute.name for attribute in self.attributes]

@@ -67,22 +67,22 @@ class Schema:
     def __len__(self) -> int:
         return len(self.columns)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Column names in order."""
         return [column.name for column in self.columns]
 
-    @property
+    @cached_property
     def primary_key(self) -> Key | None:
         """The PRIMARY KEY, if there is one."""
         return next((key for key in self.keys if key.primary), None)
 
-    @property
+    @cached_property
     def is_set(self) -> bool:
         """Whether no row can occur twice: some key has no column that may be NULL."""
         return any(not any(self.column(name).nullable for name in key.columns) for key in self.keys)
 
-    @property
+    @cached_property
     def sort_columns(self) -> tuple[str, ...]:
         """The columns that sort files: the primary key, else the first key, else the first columns with an order."""
         if self.keys:

@@ -10,6 +10,7 @@ import decimal
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -50,7 +51,7 @@ class Type:
             case _:
                 return self.name
 
-    @property
+    @cached_property
     def arrow(self) -> pa.DataType:
         """The Arrow type that carries this type on the driver and in files."""
         match self.name:
@@ -65,17 +66,17 @@ class Type:
             case _:
                 return _ARROW[self.name]
 
-    @property
+    @cached_property
     def is_nested(self) -> bool:
         """Whether values have parts (array, map, struct)."""
         return self.name in ("array", "map", "struct")
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         """Whether this is one of the four integer types."""
         return self.name in INTEGERS
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether this is FLOAT or DOUBLE."""
         return self.name in ("float", "double")
@@ -95,6 +96,10 @@ class Type:
 
     def has_map(self) -> bool:
         """Whether a MAP occurs anywhere in it: a MAP has no order and no `=`, so it cannot be a key."""
+        return self._has_map
+
+    @cached_property
+    def _has_map(self) -> bool:
         return any(part.name == "map" for part in self.parts())
 
 

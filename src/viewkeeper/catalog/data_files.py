@@ -7,7 +7,8 @@ with the position of the batch in the entry's data, as in `ledger/000000000007.j
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from viewkeeper.algebra.schema import Schema
@@ -33,10 +34,14 @@ class DataFile:
     merged: bool = False
     checksum: str | None = None
 
-    @property
+    @cached_property
     def is_inlined(self) -> bool:
         """Whether its rows are inside a ledger entry."""
         return is_inlined(self.path)
+
+    def since(self, epoch: int) -> DataFile:
+        """A file of the commit that makes an epoch: its rows have that number."""
+        return self if self.first_epoch else replace(self, first_epoch=epoch, last_epoch=epoch)
 
     def to_json(self, schema: Schema) -> dict[str, Any]:
         """For the ledger. A commit's own files get their epoch from the entry."""

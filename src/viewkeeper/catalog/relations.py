@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from viewkeeper.algebra.schema import Schema, is_reserved
@@ -33,7 +34,7 @@ class Relation:
     kind_words: ClassVar[str]
     """The kind in words, which are SQL's in capitals: 'table', 'view', 'materialized view'."""
 
-    @property
+    @cached_property
     def is_hidden(self) -> bool:
         """Whether users do not see it: it serves a view or an active rule."""
         return is_reserved(self.name)
@@ -44,7 +45,18 @@ class Relation:
 
     def files_at(self, epoch: int) -> tuple[DataFile, ...]:
         """The files that hold rows of epochs up to this one."""
+        if epoch >= self._newest:
+            return self.files
         return tuple(file for file in self.files if file.first_epoch <= epoch)
+
+    @cached_property
+    def _newest(self) -> int:
+        return max((file.first_epoch for file in self.files), default=0)
+
+    @cached_property
+    def stored_rows(self) -> int:
+        """The number of signed rows in its files."""
+        return sum(file.rows for file in self.files)
 
     def declaration(self) -> dict[str, Any]:
         """For the entry that creates it."""

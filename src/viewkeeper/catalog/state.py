@@ -183,22 +183,25 @@ class State:
         state = State(1, 0, Settings.from_json(entry["settings"]), entry["keep"], marks=((0, entry["at"]),))
         return replace(state, link=entry["hash"], chained="before" in entry, format=entry["format"])
 
-    def apply(self, entry: dict[str, Any]) -> State:
-        """The state after one more entry."""
+    def apply(self, entry: dict[str, Any], added: Mapping[str, tuple[DataFile, ...]] | None = None) -> State:
+        """The state after one more entry. `added` are the files of a commit, if they need not be parsed."""
         newest = max(self.format, entry.get("format", 1))
         state = replace(self, number=entry["number"], link=entry["hash"], chained="before" in entry, format=newest)
         if entry["kind"] == "commit":
-            return state._apply_commit(entry)
+            return state._apply_commit(entry, added)
         return state._apply_housekeeping(entry)
 
-    def _apply_commit(self, entry: dict[str, Any]) -> State:
+    def _apply_commit(self, entry: dict[str, Any], added: Mapping[str, tuple[DataFile, ...]] | None) -> State:
         epoch = entry["epoch"]
         relations = dict(self.relations)
         for body in entry.get("created", ()):
             relations[body["id"]] = declared(body, epoch)
-        for key, added in entry.get("files", {}).items():
+        for key, listed in entry.get("files", {}).items():
             relation = relations[key]
-            files = tuple(DataFile.from_json(file, relation.schema, epoch) for file in added)
+            if added is None:
+                files = tuple(DataFile.from_json(file, relation.schema, epoch) for file in listed)
+            else:
+                files = tuple(file.since(epoch) for file in added[key])
             relations[key] = replace(relation, files=relation.files + files)
         for key, body in entry.get("defined", {}).items():
             relations[key] = as_derived(relations[key]).redefined(Definition.from_json(body), epoch)

@@ -112,7 +112,15 @@ class Reader(Protocol):
     def rederived(self, node: Rederived) -> Lowered:
         """The change of a recursion that is not stored."""
 
-    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+    def local(
+        self,
+        table: pa.Table,
+        outputs: tuple[Attribute, ...],
+        *,
+        weighted: bool = False,
+        derived: bool = False,
+        wide: tuple[pa.Table, ...] = (),
+    ) -> Lowered:
         """Rows on the driver as a frame."""
 
 

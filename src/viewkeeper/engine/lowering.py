@@ -68,6 +68,7 @@ from viewkeeper.engine.lowered import (
     Binding,
     Lowered,
     Reader,
+    Tables,
     all_renamed,
     binding_of,
     common,
@@ -112,14 +113,13 @@ class Lowering:
         self._kept: dict[n.Node, Lowered] = {}
         self._inside = False
         self.left: dict[str, None] = {}  # what was left to the engine although its inputs are on the driver
-        self._mixed = False  # whether the plan has joins by <=>, which Sail confuses with joins by = and cross joins
+        self._lowered: list[n.Node] = []  # the expressions that it was given so far
 
     def lower(self, node: n.Node, binding: Binding | None = None) -> Lowered:
         """An expression as a frame; with a binding, at least the rows that match it."""
         outermost, self._inside = not self._inside, True
-        if outermost and self.engine.kind == "sail":
-            joins = (part for part in node.walk() if isinstance(part, n.Join))
-            self._mixed |= any(equality.null_safe for join in joins for equality in join.equalities)
+        if outermost:
+            self._lowered.append(node)
         try:
             done = _OPERATORS[type(node)](self, node, binding)
         finally:
@@ -128,18 +128,32 @@ class Lowering:
             raise InternalError(f"lowering {type(node).__name__} changes its columns")
         return done
 
+    @property
+    def _mixed(self) -> bool:
+        """Whether there are joins by <=>, which Sail confuses with joins by = and cross joins in one plan."""
+        if self.engine.kind != "sail":
+            return False
+        joins = (part for node in self._lowered for part in node.walk() if isinstance(part, n.Join))
+        return any(equality.null_safe for join in joins for equality in join.equalities)
+
     def _here(
         self,
         inputs: Sequence[Lowered],
         outputs: tuple[Attribute, ...],
         compute: Callable[..., pa.Table],
         expressions: Iterable[Expression] = (),
+        wide: Tables = (),
     ) -> Lowered | None:
         """What an operator returns if its inputs are on the driver and it can be computed there; else None."""
         most = self.engine.tuning.driver_rows
-        tables = [_on_driver(part) for part in inputs]
-        there = [table for table in tables if table is not None]
-        if not most or len(there) < len(tables) or sum(table.num_rows for table in there) > most:
+        there: list[pa.Table] = []
+        for part in inputs:
+            table = _on_driver(part)
+            if table is None:
+                return None
+            there.append(table)
+            most -= table.num_rows
+        if most < 0 or not self.engine.tuning.driver_rows:
             return None
         why = next((found for value in expressions if (found := why_not(value)) is not None), None)
         if why is None and any(
@@ -149,8 +163,7 @@ class Lowering:
         if why is None:
             try:
                 table = compute(*there)
-                made = self.reader.local(table, outputs, weighted=WEIGHT in table.column_names)
-                return replace(made, derived=True)
+                return self.reader.local(table, outputs, weighted=WEIGHT in table.column_names, derived=True, wide=wide)
             except LeftToEngine as problem:
                 why = str(problem)
         self.left[why] = None
@@ -195,13 +208,12 @@ class Lowering:
             below = self.lower(node.input, binding.reduced(passed) if binding else None)
         if below.empty:
             return self.nothing(node.outputs, weighted=below.weighted)
-        values = [value for _, value in node.columns]
-        if node.columns and (here := self._here([below], node.outputs, partial(projected, node), values)):
-            return replace(here, wide=all_renamed(below.wide, passed))
+        values, wide = [value for _, value in node.columns], all_renamed(below.wide, passed)
+        if node.columns and (here := self._here([below], node.outputs, partial(projected, node), values, wide)):
+            return here
         items: list[Item] = [(self.computed(attribute, e), attribute.label) for attribute, e in node.columns]
         frame = below.frame.select(*listed(*(items or [(integer(1), "_vk_one")]), *below.weights))
         known = tuple(found for found in (_projected(table, node) for table in below.known) if found is not None)
-        wide = all_renamed(below.wide, passed)
         return _by_engine(below, frame, outputs=node.outputs, known=known, wide=wide)
 
     def computed(self, attribute: Attribute, value: Expression) -> Expression:
@@ -224,8 +236,8 @@ class Lowering:
         if self.looks and node.condition == none_null(node.condition.attributes):
             keys = [a.label for a in node.condition.attributes]
             known, wide = (tuple(without_nulls(table, keys) for table in tables) for tables in (known, wide))
-        if here := self._here([below], node.outputs, partial(filtered, [node.condition]), [node.condition]):
-            return replace(here, wide=wide)
+        if here := self._here([below], node.outputs, partial(filtered, [node.condition]), [node.condition], wide=wide):
+            return here
         if self.looks:
             known = tuple(rows_that_may_pass(table, node.condition) for table in known)
         if any(not table.num_rows for table in known):
@@ -300,16 +312,18 @@ class Lowering:
         rest = (*map(equality, equalities), *conditions)
         columns = [a.label for a in node.outputs] + ([WEIGHT] if current.weighted else [])
         last = partial(filtered, rest)
-        if here := self._here([current], node.outputs, lambda table: last(table).select(columns), rest):
-            return replace(here, wide=current.wide)
+        if here := self._here(
+            [current], node.outputs, lambda table: last(table).select(columns), rest, wide=current.wide
+        ):
+            return here
         if rest:
             current = _by_engine(current, current.frame.filter(parsed(in_turn(rest, self.engine.kind))))
         return _by_engine(current, current.frame.select(*listed(*columns)), outputs=node.outputs)
 
     def _tested(self, joined: Lowered, conditions: list[Expression]) -> Lowered:
         """The joined rows for which some conditions are true; none if no known row can pass."""
-        if here := self._here([joined], joined.outputs, partial(filtered, conditions), conditions):
-            return replace(here, wide=joined.keys)
+        if here := self._here([joined], joined.outputs, partial(filtered, conditions), conditions, wide=joined.keys):
+            return here
         known = joined.known
         for condition in conditions if self.looks else ():
             known = tuple(rows_that_may_pass(table, condition) for table in known)
@@ -363,9 +377,12 @@ class Lowering:
         wide = not_dominated([spread(table, equalities) for table in (*left.keys, *right.keys)])
         most = self.engine.tuning.driver_rows
         if here := self._here(
-            [left, right], outputs, lambda one, other: inner_joined(one, other, equalities, left.outputs, most)
+            [left, right],
+            outputs,
+            lambda one, other: inner_joined(one, other, equalities, left.outputs, most),
+            wide=wide,
         ):
-            return replace(here, wide=wide)
+            return here
         if self.looks:
             reduced = meet(left.known, right.known, equalities)
             if reduced is None:
@@ -491,8 +508,8 @@ class Lowering:
         weight = [WEIGHT] if done.weighted else []
         labels = [*(a.label for _, a in pairs), *weight]
         new = [*(out.label for out, _ in pairs), *weight]
-        if here := self._here([done], node.outputs, lambda table: table.select(labels).rename_columns(new)):
-            return replace(here, wide=wide)
+        if here := self._here([done], node.outputs, lambda table: table.select(labels).rename_columns(new), wide=wide):
+            return here
         frame = done.frame.select(*listed(*[(a.label, out.label) for out, a in pairs], *weight))
         return Lowered(frame, node.outputs, done.weighted, known, done.narrow, wide=wide)
 
@@ -503,9 +520,13 @@ class Lowering:
         right = self._partner(left, node.right, node.equalities)
         most = self.engine.tuning.driver_rows
         if here := self._here(
-            [left, right], node.outputs, lambda one, other: existing(node, one, other, most), node.conditions
+            [left, right],
+            node.outputs,
+            lambda one, other: existing(node, one, other, most),
+            node.conditions,
+            wide=left.keys,
         ):
-            return replace(here, wide=left.keys)
+            return here
         if self.looks and node.negated and not node.conditions:
             left = replace(left, known=without_partner(left, right, node.equalities), wide=left.keys)
             if any(not table.num_rows for table in left.known):
@@ -531,8 +552,8 @@ class Lowering:
 
     def _distinct(self, node: n.Distinct, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
-        if here := self._here([below], node.outputs, partial(distinct, node.outputs)):
-            return replace(here, wide=below.wide)
+        if here := self._here([below], node.outputs, partial(distinct, node.outputs), wide=below.wide):
+            return here
         return _by_engine(below, below.frame.distinct())
 
     def _monus(self, node: n.Monus, binding: Binding | None) -> Lowered:
@@ -569,8 +590,13 @@ class Lowering:
 
     def _aggregate(self, node: n.Aggregate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.groups) if binding else None)
-        if here := self._here([below], node.outputs, partial(aggregated, node)):
-            return replace(here, wide=all_renamed(below.keys, [(a, a) for a in node.groups]))
+        if here := self._here(
+            [below],
+            node.outputs,
+            partial(aggregated, node),
+            wide=all_renamed(below.keys, [(a, a) for a in node.groups]),
+        ):
+            return here
         calls = listed(*[(aggregate(made, self.engine.kind), made.output.label) for made in node.calls])
         labels = [a.label for a in node.groups]
         if calls:
@@ -616,8 +642,8 @@ class Lowering:
 
     def _negate(self, node: n.Negate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
-        if here := self._here([below], node.outputs, opposite):
-            return replace(here, wide=below.wide)
+        if here := self._here([below], node.outputs, opposite, wide=below.wide):
+            return here
         labels = [a.label for a in below.outputs]
         weight = Negative(Name(WEIGHT)) if below.weighted else Literal(-1, BIGINT)
         return _by_engine(below, below.frame.select(*listed(*labels, (weight, WEIGHT))), weighted=True)
@@ -626,15 +652,17 @@ class Lowering:
         below = self.lower(node.input, binding)
         if below.empty:
             return below
-        if here := self._here([below], node.outputs, partial(net, node.outputs)):
-            return replace(here, wide=below.wide)
+        if here := self._here([below], node.outputs, partial(net, node.outputs), wide=below.wide):
+            return here
         return _by_engine(below, consolidated(below.frame, _schema(below.outputs), guarded=True))
 
     def _support(self, node: n.Support, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding)
         labels = [a.label for a in below.outputs]
-        if here := self._here([below], node.outputs, lambda table: distinct(node.outputs, table.select(labels))):
-            return replace(here, wide=below.wide)
+        if here := self._here(
+            [below], node.outputs, lambda table: distinct(node.outputs, table.select(labels)), wide=below.wide
+        ):
+            return here
         return _by_engine(below, below.frame.select(*labels).distinct(), weighted=False)
 
     def _unbalanced(self, node: n.Unbalanced, binding: Binding | None) -> Lowered:
@@ -661,8 +689,13 @@ class Lowering:
             return below
         if not node.on:
             return below
-        if here := self._here([below, keys], node.outputs, lambda one, other: restricted(one, other, node.on)):
-            return replace(here, wide=(*below.keys, given.table) if given is not None else below.keys)
+        if here := self._here(
+            [below, keys],
+            node.outputs,
+            lambda one, other: restricted(one, other, node.on),
+            wide=(*below.keys, given.table) if given is not None else below.keys,
+        ):
+            return here
         names = [(theirs.label, f"_vk_k{i}") for i, (_, theirs) in enumerate(node.on)]
         right = keys.frame.select(*listed(*names)).distinct()
         condition = conjunction(same(mine, Name(f"_vk_k{i}"), null_safe=True) for i, (mine, _) in enumerate(node.on))
@@ -697,8 +730,8 @@ class Lowering:
 
     def _signed(self, node: n.Signed, binding: Binding | None) -> Lowered:
         below = self.lower(node.input)
-        if here := self._here([below], node.outputs, partial(as_change, node)):
-            return replace(here, wide=below.wide)
+        if here := self._here([below], node.outputs, partial(as_change, node), wide=below.wide):
+            return here
         labels = [a.label for a in node.outputs]
         weight = case((same(node.state, integer(1)), ONE), default=Literal(-1, BIGINT))
         frame = below.frame.select(*listed(*labels, (weight, WEIGHT)))

@@ -15,10 +15,11 @@ import json
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.settings import Settings
 from viewkeeper.catalog.state import State
 from viewkeeper.errors import StorageError
@@ -214,10 +215,17 @@ class Ledger:
 
     # writing -------------------------------------------------------------------------------------
 
-    def append(self, state: State, entry: dict[str, Any], data: bytes = b"") -> State | None:
+    def append(
+        self,
+        state: State,
+        entry: dict[str, Any],
+        data: bytes = b"",
+        added: Mapping[str, Sequence[DataFile]] | None = None,
+    ) -> State | None:
         """Appends an entry after `state` and returns the new state; None if another writer took the number.
 
         `data` are the inlined batches of the entry's files; their paths in `entry` are positions in it, as in `#64`.
+        `added` are these files as they are, which saves the new state to parse what was just printed.
         """
         if data and state.format < FORMAT:
             marked = self.append(state, {"kind": "maintenance"})
@@ -241,7 +249,8 @@ class Ledger:
             there = self.entry(number)
             if there is None or there.get("id") != body["id"]:
                 return None
-        after = state.apply({**json.loads(json.dumps(body)), "hash": _hash(head)})
+        rest = json.loads(json.dumps({name: part for name, part in body.items() if name != "files"}))
+        after = state.apply({**body, **rest, "hash": _hash(head)}, self._entered(number, added))
         if data:
             self.storage.inlined.put(self.entry_path(number), data)
         if number % SNAPSHOT_EVERY == 0:
@@ -249,6 +258,18 @@ class Ledger:
             with contextlib.suppress(StorageError):
                 self.storage.write(self.snapshot_path(number), _pack(after.to_json()), "snapshot")
         return after
+
+    def _entered(
+        self, number: int, added: Mapping[str, Sequence[DataFile]] | None
+    ) -> dict[str, tuple[DataFile, ...]] | None:
+        """The files of an entry, inlined batches with the path of the entry that they are in."""
+        if added is None:
+            return None
+        entry = self.entry_path(number)
+        return {
+            key: tuple(replace(f, path=entry + f.path) if f.path.startswith("#") else f for f in files)
+            for key, files in added.items()
+        }
 
 
 def _placed(files: dict[str, list[dict[str, Any]]], entry: str) -> dict[str, list[dict[str, Any]]]:

@@ -33,7 +33,7 @@ def listing(state: State, *, hidden: bool = False) -> list[dict[str, Any]]:
             "kind": relation.kind_words,
             "columns": len(relation.schema),
             "files": len(relation.files),
-            "stored_rows": sum(file.rows for file in relation.files),
+            "stored_rows": relation.stored_rows,
             "bytes": sum(file.size for file in relation.files),
             "options": relation.definition.options if isinstance(relation, Derived) else {},
             "stale_since": (relation.definition.suspended or None) if isinstance(relation, Derived) else None,

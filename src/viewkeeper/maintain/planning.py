@@ -83,16 +83,32 @@ class PlanReader:
                 self.readings.append(_reading(self.find(scan.relation), scan.name, state, names))
         return self._pretend(node.outputs, weighted=True)
 
-    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+    def local(
+        self,
+        table: pa.Table,
+        outputs: tuple[Attribute, ...],
+        *,
+        weighted: bool = False,
+        derived: bool = False,
+        wide: tuple[pa.Table, ...] = (),
+    ) -> Lowered:
         """Rows on the driver, which planning ignores."""
-        return self._pretend(outputs, weighted=weighted)
+        return self._pretend(outputs, weighted=weighted, wide=wide)
 
-    def _pretend(self, outputs: tuple[Attribute, ...], *, weighted: bool = False, known: bool = True) -> Lowered:
+    def _pretend(
+        self,
+        outputs: tuple[Attribute, ...],
+        *,
+        weighted: bool = False,
+        known: bool = True,
+        wide: tuple[pa.Table, ...] = (),
+    ) -> Lowered:
         schema = schema_of(outputs)
         table = (schema.signed_arrow if weighted else schema.arrow).empty_table()
         frame = partial(self.engine.arrow, table, schema, f"{WEIGHT} bigint" if weighted else "")
         keys = pa.table([pa.nulls(1, a.type.arrow) for a in outputs], names=[a.label for a in outputs])
-        return Lowered(frame, outputs, weighted, (keys,) if known else (), known, rows=table if known else None)
+        rows = table if known else None
+        return Lowered(frame, outputs, weighted, (keys,) if known else (), known, wide=wide, rows=rows)
 
 
 def _reading(relation: Relation, name: str, state: str, columns: tuple[str, ...]) -> Reading:
@@ -102,7 +118,7 @@ def _reading(relation: Relation, name: str, state: str, columns: tuple[str, ...]
 
 def rows_of(relation: Relation) -> int:
     """The number of signed rows stored of a relation."""
-    return sum(file.rows for file in relation.files)
+    return relation.stored_rows
 
 
 # plans -------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ class StateReader:
         """The number of signed rows stored of a relation."""
         if scan.state == n.CHANGE:
             return 0
-        return sum(file.rows for file in self.by_id(scan.relation).files)
+        return self.by_id(scan.relation).stored_rows
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
@@ -281,12 +281,23 @@ class StateReader:
             frame = consolidated(frame, schema_of(scan.outputs), guarded=True)
         return frame.select(*listed(*labels, (copies(Name(WEIGHT)), "_vk_copy"))).select(*listed(*labels))
 
-    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+    def local(
+        self,
+        table: pa.Table,
+        outputs: tuple[Attribute, ...],
+        *,
+        weighted: bool = False,
+        derived: bool = False,
+        wide: tuple[pa.Table, ...] = (),
+    ) -> Lowered:
         """Rows on the driver as a frame."""
-        schema = schema_of(outputs)
-        frame = partial(self.engine.arrow, table, schema, f"{WEIGHT} bigint" if weighted else "")
+        frame = partial(self._sent, table, outputs, weighted)
         known = table.drop_columns([WEIGHT]) if weighted else table
-        return Lowered(frame, outputs, weighted, (known,), True, table.num_rows == 0, (), table, table.num_rows)
+        count = table.num_rows
+        return Lowered(frame, outputs, weighted, (known,), True, count == 0, wide, table, count, derived)
+
+    def _sent(self, table: pa.Table, outputs: tuple[Attribute, ...], weighted: bool) -> Frame:
+        return self.engine.arrow(table, schema_of(outputs), f"{WEIGHT} bigint" if weighted else "")
 
     def _nothing(self, scan: n.Scan, *, weighted: bool = False) -> Lowered:
         schema = schema_of(scan.outputs)

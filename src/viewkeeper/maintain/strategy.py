@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.engine.lowering import Lowering
@@ -20,6 +22,12 @@ from viewkeeper.plan.choice import Choice
 N = TypeVar("N", bound=n.Node)
 
 NOT_REACHED = Choice("none", "no changed row can reach it")
+
+
+_Key = tuple[frozenset[str], frozenset[str]]
+
+_changes: weakref.WeakKeyDictionary[Definition, dict[_Key, tuple[n.Node, n.Node | None]]] = weakref.WeakKeyDictionary()
+"""δ of definitions, by the changed relations and those of them that only grow; each with the expression it is of."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,17 @@ class Task:
         node = part(self.node)
         common = self.reader.common
         if common is None or not common.wanted:
-            return differentiate(node, self.changed, self.reader.grown(self.changed))
+            return self._once(node)
         return common.sharing.change(node, self.changed, common.wanted)
+
+    def _once(self, node: n.Node) -> n.Node | None:
+        """δ of a part of the definition: derived at the first such change, and kept as long as the definition."""
+        changed, grown = frozenset(self.changed), frozenset(self.reader.grown(self.changed))
+        known = _changes.setdefault(self.relation.definition, {})
+        found = known.get((changed, grown))
+        if found is None or found[0] is not node:
+            found = known[changed, grown] = (node, differentiate(node, changed, grown))
+        return found[1]
 
 
 class Strategy(Protocol):

@@ -146,9 +146,17 @@ class _Given:
         """The change of a recursion that is not stored."""
         return self.stored.rederived(node)
 
-    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+    def local(
+        self,
+        table: pa.Table,
+        outputs: tuple[Attribute, ...],
+        *,
+        weighted: bool = False,
+        derived: bool = False,
+        wide: tuple[pa.Table, ...] = (),
+    ) -> Lowered:
         """Rows on the driver as a frame."""
-        return self.stored.local(table, outputs, weighted=weighted)
+        return self.stored.local(table, outputs, weighted=weighted, derived=derived, wide=wide)
 
 
 @dataclass(frozen=True)

@@ -117,18 +117,21 @@ class Keys:
 
     def may_be_in(self, bounds: Mapping[str, Bound]) -> bool:
         """Whether a file with these bounds may hold one of the keys."""
-        if not self.names:
-            return True
-        first = bounds.get(self.names[0])
+        first = bounds.get(self.names[0]) if self.names else None
         if first is None:
             return True
         candidates: list[tuple[Any, ...]] = []
         if first.low is not None:
             start = bisect.bisect_left(self._first, first.low)
-            stop = bisect.bisect_right(self._first, first.high)
-            if stop - start > self._most or (stop > start and len(self.names) == 1):
-                return True
-            candidates.extend(self._ordinary[start:stop])
+            if start < len(self._first) and self._first[start] <= first.high:
+                if len(self.names) == 1:
+                    return True
+                stop = bisect.bisect_right(self._first, first.high)
+                if stop - start > self._most:
+                    return True
+                candidates.extend(self._ordinary[start:stop])
+        if not self._special:
+            return bool(candidates) and any(self._row_may_be_in(row, bounds) for row in candidates)
         if first.nulls or first.nans:
             if self._too_many_special:
                 return True

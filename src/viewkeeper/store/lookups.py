@@ -10,8 +10,10 @@ Beyond some limits (keys, rows, bytes to decode) the engine is faster, and reads
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,7 +34,7 @@ from viewkeeper.store.file_reading import unreadable
 from viewkeeper.store.key_index import Codes, KeyIndex, Numbers, Wanted, can_index, codes_of, is_exact
 from viewkeeper.store.parquet_footer import Span
 from viewkeeper.store.parquet_pages import Layout, NotPages, PagedColumn, ReadSpans, decode_pages, read_layout
-from viewkeeper.store.scans import Scan
+from viewkeeper.store.scans import Scan, Source
 from viewkeeper.store.small_files import SmallFiles
 
 T = TypeVar("T")
@@ -54,6 +56,9 @@ PAGE_COST = 16 << 10
 
 WIDTHS = {"string": 24, "binary": 24, "decimal": 16}
 """About how many bytes a value takes, where it is not 8."""
+
+TAILS = 256
+"""Relations whose inlined batches are kept as one table; a flush bounds their rows."""
 
 REMOTE_THREADS = 16
 """Files of an object store that are read at the same time: most of the time is spent waiting."""
@@ -118,6 +123,22 @@ class _Search:
         return is_exact(self.schema)
 
 
+@dataclass(frozen=True)
+class _Tail:
+    """The rows of the inlined batches of a relation, and the codes of the columns that they were looked up by."""
+
+    files: tuple[DataFile, ...]
+    rows: pa.Table
+    codes: dict[tuple[str, ...], Codes] = field(default_factory=dict)
+
+    def rows_with(self, search: _Search) -> pa.Table:
+        """The rows that may have one of the keys."""
+        names = tuple(search.schema.names)
+        if names not in self.codes:
+            self.codes[names] = codes_of([self.rows.column(name) for name in names], search.schema)
+        return self.rows.take(pa.array(search.all.among(self.codes[names])[0]))
+
+
 class Lookups:
     """Finds rows by keys in the files of a database; what it decodes is cached."""
 
@@ -127,6 +148,8 @@ class Lookups:
         self.small = small
         self.tuning = engine.tuning
         self.cache = ByteCache(self.tuning.cache_bytes)
+        self._tails: OrderedDict[str, _Tail] = OrderedDict()
+        self._lock = threading.Lock()
 
     def net_rows(self, scan: Scan, columns: Sequence[str]) -> Found | None:
         """The net of the rows of a scan's files with one of its keys, with some columns; None if the engine is to read.
@@ -140,7 +163,7 @@ class Lookups:
         if not all(can_index(column.type) for column in wanted):
             return None
         search, epoch = _Search(keys), scan.source.epoch
-        small = [file for file in scan.files if file.is_inlined or file.rows <= self.tuning.page_rows]
+        small = [file for file in scan.files if not file.is_inlined and file.rows <= self.tuning.page_rows]
         large = [file for file in scan.files if not file.is_inlined and file.rows > self.tuning.page_rows]
         if self._bytes_to_index(search, schema, large) > self.tuning.index_bytes:
             return None
@@ -155,7 +178,11 @@ class Lookups:
             parts = list(self._each(lambda plan: self._rows_of(plan, search, wanted, epoch), plans))
         except _OtherColumns:
             return None
-        rows = pa.concat_tables([*parts, self._small_rows(small, search, schema, wanted, epoch)])
+        if small:
+            parts.append(self._small_rows(small, search, schema, wanted, epoch))
+        if any(file.is_inlined for file in scan.files):
+            parts.append(self._tail(scan.source).rows_with(search).select([*wanted.names, WEIGHT]))
+        rows = pa.concat_tables(parts) if parts else wanted.signed_arrow.empty_table()
         if not search.is_exact:
             rows = rows_among(rows, search.schema.names, search.table)
         return Found(consolidate(rows.select([*columns, WEIGHT])), rows.num_rows)
@@ -168,18 +195,34 @@ class Lookups:
     def _small_rows(
         self, files: Sequence[DataFile], search: _Search, schema: Schema, wanted: Schema, epoch: int
     ) -> pa.Table:
-        """The rows of inlined batches and of files of one page, which are read in full, up to an epoch."""
+        """The rows of files of one page, which are read in full, up to an epoch."""
         parts = []
         for file in files:
             rows = self.small.read(file, schema)
             if file.merged and file.last_epoch > epoch:
                 rows = rows.filter(pc.less_equal(rows[EPOCH], epoch))
             parts.append(rows.select([*wanted.names, WEIGHT]))
-        if not parts:
-            return wanted.signed_arrow.empty_table()
         together = pa.concat_tables(parts)
         codes = codes_of([together.column(name) for name in search.schema.names], search.schema)
         return together.take(pa.array(search.all.among(codes)[0]))
+
+    def _tail(self, source: Source) -> _Tail:
+        """The rows of all inlined batches of a relation. They are kept, and the next time only newer ones are read."""
+        files = tuple(file for file in source.files if file.is_inlined)
+        first = files[0].path
+        with self._lock:
+            tail = self._tails.get(first)
+        if tail is None or files[: len(tail.files)] != tail.files or tail.rows.schema != source.schema.stored_arrow:
+            tail = _Tail((), source.schema.stored_arrow.empty_table())
+        if len(tail.files) < len(files):
+            newer = (self.small.read(file, source.schema) for file in files[len(tail.files) :])
+            tail = _Tail(files, pa.concat_tables([tail.rows, *newer]).combine_chunks())
+            with self._lock:
+                self._tails[first] = tail
+                self._tails.move_to_end(first)
+                while len(self._tails) > TAILS:
+                    self._tails.popitem(last=False)
+        return tail
 
     # which rows ------------------------------------------------------------------------------------
 

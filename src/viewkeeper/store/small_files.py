@@ -16,6 +16,9 @@ from viewkeeper.log.storage import Storage
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.store.scans import Scan
 
+NETS = 256
+"""Small relations whose net rows are kept; each has at most `whole_rows` signed rows."""
+
 
 class SmallFiles:
     """A cache of the small files that were read last."""
@@ -25,6 +28,7 @@ class SmallFiles:
         self.tuning = tuning
         self._kept: OrderedDict[str, pa.Table] = OrderedDict()
         self._rows = 0
+        self._net: OrderedDict[str, tuple[tuple[DataFile, ...], pa.Table]] = OrderedDict()
         self._lock = threading.Lock()
 
     def are_few(self, picked: Scan) -> bool:
@@ -34,6 +38,8 @@ class SmallFiles:
     def net_rows(self, picked: Scan) -> pa.Table:
         """The net signed rows of the picked files up to the epoch, only those with one of the keys if there are any."""
         keys, schema, epoch = picked.keys, picked.source.schema, picked.source.epoch
+        if keys is None and not any(file.merged and file.last_epoch > epoch for file in picked.files):
+            return self._whole(picked.files, schema)
         parts = []
         for file in picked.files:
             rows = self.read(file, schema)
@@ -46,6 +52,25 @@ class SmallFiles:
         if keys is not None:  # rows with other keys are incomplete: not all their files were picked
             rows = rows_among(rows, keys.schema.names, keys.table)
         return consolidate(rows)
+
+    def _whole(self, files: tuple[DataFile, ...], schema: Schema) -> pa.Table:
+        """The net signed rows of files, all of them: those of the same files without the newest are kept."""
+        if not files:
+            return schema.signed_arrow.empty_table()
+        first = files[0].path
+        with self._lock:
+            had, net = self._net.get(first, ((), None))
+        if net is None or files[: len(had)] != had or net.schema != schema.signed_arrow:
+            had, net = (), schema.signed_arrow.empty_table()
+        if len(had) < len(files):
+            newer = [self.read(file, schema).drop_columns([EPOCH]) for file in files[len(had) :]]
+            net = consolidate(pa.concat_tables([net, *newer])).combine_chunks()
+            with self._lock:
+                self._net[first] = (files, net)
+                self._net.move_to_end(first)
+                while len(self._net) > NETS:
+                    self._net.popitem(last=False)
+        return net
 
     def read(self, file: DataFile, schema: Schema) -> pa.Table:
         """All rows of a file, each with its epoch."""

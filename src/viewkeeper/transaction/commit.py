@@ -216,7 +216,7 @@ def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
                 except BaseException:
                     tx.discard()
                     raise
-            after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1), prepared.data)
+            after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1), prepared.data, prepared.files)
             if after is not None:
                 store.state = after
                 return prepared, after
