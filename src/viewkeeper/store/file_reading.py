@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -12,6 +13,8 @@ from viewkeeper.catalog.data_files import DataFile, is_inlined
 from viewkeeper.errors import StorageError
 from viewkeeper.log.checksums import checked_bytes, damaged_file
 from viewkeeper.log.storage import Storage
+
+EPOCH_FIELD = pa.field(EPOCH, pa.int64())
 
 
 def encode_inlined(rows: pa.Table) -> bytes:
@@ -29,7 +32,7 @@ def decode(data: bytes | memoryview, path: str, schema: Schema) -> pa.Table:
     try:
         if is_inlined(path):
             rows = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-            table = rows.append_column(pa.field(EPOCH, pa.int64()), pa.nulls(rows.num_rows, pa.int64()))
+            table = rows.append_column(EPOCH_FIELD, pa.nulls(rows.num_rows, pa.int64()))
         else:
             table = pq.ParquetFile(pa.BufferReader(data)).read(columns=wanted.names)
         return table.select(wanted.names).cast(wanted)
@@ -59,8 +62,13 @@ def read_files(storage: Storage, files: Sequence[DataFile], schema: Schema) -> p
     parts = []
     for file in files:
         table = read_file(storage, file, schema)
-        if not file.merged:
-            numbers = pa.array([file.first_epoch] * table.num_rows, pa.int64())
-            table = table.set_column(table.num_columns - 1, pa.field(EPOCH, pa.int64()), numbers)
-        parts.append(table)
+        parts.append(with_epochs(table, file))
     return pa.concat_tables(parts) if parts else schema.stored_arrow.empty_table()
+
+
+def with_epochs(rows: pa.Table, file: DataFile) -> pa.Table:
+    """The rows of a file, every row with its epoch; those of a commit's own file belong to one."""
+    if file.merged:
+        return rows
+    numbers = pa.array(np.full(rows.num_rows, file.first_epoch, dtype=np.int64))
+    return rows.set_column(rows.num_columns - 1, EPOCH_FIELD, numbers)

@@ -13,7 +13,7 @@ from viewkeeper.algebra.schema import EPOCH, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.log.storage import Storage
-from viewkeeper.store.file_reading import read_files
+from viewkeeper.store.file_reading import EPOCH_FIELD, read_files, with_epochs
 from viewkeeper.store.scans import Scan
 
 NETS = 256
@@ -78,7 +78,14 @@ class SmallFiles:
             if file.path in self._kept:
                 self._kept.move_to_end(file.path)
                 return self._kept[file.path]
-        rows = read_files(self.storage, [file], schema)
+        return self._keep(file, read_files(self.storage, [file], schema))
+
+    def remember(self, file: DataFile, rows: pa.Table, schema: Schema) -> None:
+        """Keeps the signed rows of a batch that was just committed: the next commit reads them."""
+        stored = rows.append_column(EPOCH_FIELD, pa.nulls(rows.num_rows, pa.int64())).cast(schema.stored_arrow)
+        self._keep(file, with_epochs(stored, file))
+
+    def _keep(self, file: DataFile, rows: pa.Table) -> pa.Table:
         with self._lock:
             if file.path not in self._kept:
                 self._kept[file.path] = rows

@@ -219,7 +219,16 @@ def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:
             after = store.ledger.append(state, _entry(tx, prepared, state.epoch + 1), prepared.data, prepared.files)
             if after is not None:
                 store.state = after
+                _remember(tx, prepared, after)
                 return prepared, after
+
+
+def _remember(tx: OpenTransaction, prepared: Prepared, after: State) -> None:
+    """Keeps the rows of inlined batches, which the next commits read."""
+    for key, files in prepared.files.items():
+        if len(files) == 1 and files[0].is_inlined:
+            relation = after.relations[key]
+            tx.store.small.remember(relation.files[-1], tx.pending[key].rows, relation.schema)
 
 
 def _depends_on_state(tx: OpenTransaction) -> bool:
