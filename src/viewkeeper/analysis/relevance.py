@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Comparison, Expression, conditions_of
 from viewkeeper.algebra.expressions import Column as AttributeColumn
+from viewkeeper.algebra.rows import comparable_array
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.types import same_family
 from viewkeeper.analysis.possible_rows import may_be_true
@@ -43,14 +48,18 @@ def equal_columns(condition: Expression) -> tuple[tuple[Attribute, Attribute], .
 
 
 def filters_of(node: n.Node, relation: str) -> list[Ranges]:
-    """For each scan of a relation in a query, the ranges that the filters right above it imply."""
+    """For each scan of a relation in a query, the ranges that the filters right above it imply.
+
+    From a filter that can raise on, nothing is implied: who left rows out by what is above it would hide an error.
+    """
     found: list[Ranges] = []
 
     def look(part: n.Node, above: tuple[Expression, ...]) -> None:
         if isinstance(part, n.Scan):
             if part.relation == relation:
+                usable = itertools.takewhile(lambda condition: not condition.raises, reversed(above))
                 named = {a.label: name for a, name in zip(part.attributes, part.stored_names, strict=True)}
-                columns = [(named[label], ranges) for c in above for label, ranges in implied_ranges(c).columns]
+                columns = [(named[label], ranges) for c in usable for label, ranges in implied_ranges(c).columns]
                 found.append(Ranges(tuple(columns)))
             return
         for below in part.inputs:
@@ -58,6 +67,41 @@ def filters_of(node: n.Node, relation: str) -> list[Ranges]:
 
     look(node, ())
     return found
+
+
+class ColumnValues:
+    """The values of a column in a few rows, asked like the bounds of a file: sorted once for all questions."""
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        known = pc.drop_null(pc.unique(array))
+        self.nans = pc.sum(pc.is_nan(known)).as_py() or 0 if pa.types.is_floating(known.type) else 0
+        self._sorted: list[Any] = [] if self.nans else sorted(known.to_pylist())
+
+    def may_overlap(self, low: Any, high: Any) -> bool:
+        """Whether a value lies in a closed range; an end of None is open."""
+        first = 0 if low is None else bisect_left(self._sorted, low)
+        return first < len(self._sorted) and (high is None or self._sorted[first] <= high)
+
+
+class FewRows(Mapping[str, ColumnValues]):
+    """The values of the columns of a few rows, each column looked at when it is asked for."""
+
+    def __init__(self, table: pa.Table, schema: Schema) -> None:
+        self._table = table
+        self._schema = schema
+        self._known: dict[str, ColumnValues] = {}
+
+    def __getitem__(self, name: str) -> ColumnValues:
+        if name not in self._known:
+            kind = self._schema.column(name).type
+            self._known[name] = ColumnValues(comparable_array(self._table.column(name), kind))
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schema.names)
+
+    def __len__(self) -> int:
+        return len(self._schema.names)
 
 
 def rows_that_may_pass(table: pa.Table, condition: Expression) -> pa.Table:

@@ -7,8 +7,9 @@ is read to maintain stored relations, with virtual views expanded: it gives the 
 
 from __future__ import annotations
 
+import functools
 import graphlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.errors import InternalError
@@ -19,6 +20,7 @@ class Graph:
 
     def __init__(self, reads: Mapping[str, Iterable[str]]) -> None:
         self._reads = {key: tuple(dict.fromkeys(read)) for key, read in reads.items()}
+        self._position = {key: number for number, key in enumerate(self._reads)}
         self._readers: dict[str, list[str]] = {}
         for key, read in self._reads.items():
             for below in read:
@@ -47,10 +49,10 @@ class Graph:
         Changed relations that are in the graph themselves are among them.
         """
         start = set(changed)
-        reached = {*(key for key in self._reads if key in start), *self.all_dependents(start)}
-        position = {key: number for number, key in enumerate(self._reads)}
+        position = self._position
+        reached = {*(start & position.keys()), *self.all_dependents(start)}
         sorter = graphlib.TopologicalSorter(
-            {key: reached.intersection(self._reads[key]) - {key} for key in position if key in reached}
+            {key: reached.intersection(self._reads[key]) - {key} for key in sorted(reached, key=position.__getitem__)}
         )
         try:
             sorter.prepare()
@@ -79,18 +81,24 @@ def _closure(keys: Iterable[str], step: Callable[[str], Iterable[str]]) -> list[
     return list(found)
 
 
+@functools.lru_cache(maxsize=16)
+def _graph(reads: tuple[tuple[str, Collection[str]], ...]) -> Graph:
+    """The graph of some relations; commits that change no definition share it."""
+    return Graph(dict(reads))
+
+
 def reading(relations: Iterable[Relation], epoch: int | None = None) -> Graph:
     """The graph of the relations that the queries of views name, now or at an epoch."""
     views = [relation for relation in relations if isinstance(relation, Derived)]
-    now = {view.id: view.definition if epoch is None else view.definition_at(epoch) for view in views}
-    return Graph({key: definition.uses for key, definition in now.items()})
+    now = [(view.id, view.definition if epoch is None else view.definition_at(epoch)) for view in views]
+    return _graph(tuple((key, definition.uses) for key, definition in now))
 
 
 def depending(relations: Iterable[Relation]) -> Graph:
     """The graph of the relations that the queries of views name, and of their auxiliary relations."""
-    return Graph({relation.id: relation.needs for relation in relations if isinstance(relation, Derived)})
+    return _graph(tuple((relation.id, relation.needs) for relation in relations if isinstance(relation, Derived)))
 
 
 def maintaining(relations: Iterable[Derived]) -> Graph:
     """The graph of the relations that are read to maintain stored relations."""
-    return Graph({relation.id: relation.definition.read for relation in relations})
+    return _graph(tuple((relation.id, relation.definition.read) for relation in relations))

@@ -155,7 +155,11 @@ class State:
 
     def alive(self) -> list[Relation]:
         """The relations that exist now, of all kinds."""
-        return [relation for relation in self.relations.values() if relation.lives_at(self.epoch)]
+        return list(self._alive)
+
+    @functools.cached_property
+    def _alive(self) -> tuple[Relation, ...]:
+        return tuple(relation for relation in self.relations.values() if relation.lives_at(self.epoch))
 
     def names(self) -> list[str]:
         """The names of the relations there are now, without auxiliary ones."""

@@ -185,12 +185,11 @@ def followed(engine: Engine, find: Find, relation: Derived, changed: Mapping[str
     return [Changed(changed[key], plan, changed[key] <= most) for key, plan in plans.items() if plan is not None]
 
 
-def refresh_of(relation: Derived, everything: Iterable[Relation]) -> str:
+def refresh_of(relation: Derived, dependents: Callable[[str], Iterable[Derived]]) -> str:
     """The option that decides. An auxiliary relation is maintained incrementally if any view that needs it insists."""
     if isinstance(relation, Auxiliary) and any(
         user.definition.refresh == "incremental" and relation.id in user.definition.hidden
-        for user in everything
-        if isinstance(user, Derived)
+        for user in dependents(relation.id)
     ):
         return "incremental"
     return relation.definition.refresh

@@ -29,6 +29,7 @@ from viewkeeper.maintain.failures import known_as, maintenance_failure
 from viewkeeper.maintain.net_changes import collected, net_difference
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.planning import decide, pending_rows, refresh_of
+from viewkeeper.maintain.reach import Entrances
 from viewkeeper.maintain.recompute import recompute
 from viewkeeper.maintain.recursions import Recursions
 from viewkeeper.maintain.redefining import Compared, compared
@@ -36,7 +37,7 @@ from viewkeeper.maintain.report import Report
 from viewkeeper.maintain.situation import Situation
 from viewkeeper.maintain.state_reader import CommonChanges, Fetched, StateReader, Work
 from viewkeeper.maintain.strategies import strategy_of
-from viewkeeper.maintain.strategy import Task
+from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.maintain.watched_queries import Shared, WatchedChanges, WatchedQuery, with_rows
 from viewkeeper.plan.choice import Choice
 
@@ -56,6 +57,8 @@ class Maintained:
 
 def summed_up(done: Maintained, parts: Sequence[Maintained], rows: int) -> Report:
     """The report on a view: its own part and those of its auxiliary relations."""
+    if not parts and not done.note and done.work == Work():  # most views, if there are many
+        return Report(done.strategy, done.reason, rows, 0, 0, done.seconds, lane=done.lane)
     every = [*parts, done]
     works = [part.work for part in every]
     notes = [part.note for part in every if part.note]
@@ -125,6 +128,7 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
     if wanted is not None:
         needed = {*wanted, *depending(tx.alive()).all_read(wanted)}
         order = [left for level in order if (left := [relation for relation in level if relation.id in needed])]
+    order, missed = _reached(tx, order, changed)
     total, reached = sum(len(level) for level in order), 0
     views = [(relation, maintained_node(relation)) for level in order for relation in level]
     queries = _watched(tx)
@@ -151,7 +155,30 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
                 changed.add(relation.id)
         shared.release([relation for later in order[number + 1 :] for relation in later], queries)
     _watch(tx, queries, changed, shared)
-    return done
+    return [*done, *missed]
+
+
+def _reached(
+    tx: Situation, order: list[list[Derived]], changed: Collection[str]
+) -> tuple[list[list[Derived]], list[Maintained]]:
+    """The views that changed rows may reach, in levels; and the others, to which no row passes the filters."""
+    entrances = Entrances(tx.pending, tx.store.tuning.driver_rows)
+    live = {*changed, *tx.to_load, *tx.refreshing, *tx.redefined}
+    kept: list[list[Derived]] = []
+    missed: list[Maintained] = []
+    for level in order:
+        left: list[Derived] = []
+        for relation in level:
+            seen = relation.definition.read & live
+            is_full = refresh_of(relation, tx.dependents) == "full"
+            if relation.id in live or is_full or any(entrances.may_enter(relation.definition, key) for key in seen):
+                left.append(relation)
+            else:
+                reason = NOT_REACHED.reason if seen else "nothing that it reads has changed"
+                missed.append(Maintained(relation, NOT_REACHED.strategy, reason, Work(), 0.0))
+        live.update(relation.id for relation in left)
+        kept += [left] if left else []
+    return kept, missed
 
 
 def _watched(tx: Situation) -> list[WatchedQuery]:
@@ -234,7 +261,7 @@ def _is_incremental(tx: Situation, relation: Derived) -> bool:
     """Whether a view may be maintained incrementally from the state before this transaction, definition unchanged."""
     if relation.id in tx.to_load or relation.id in tx.refreshing or relation.id in tx.redefined:
         return False
-    return refresh_of(relation, tx.alive()) != "full"
+    return refresh_of(relation, tx.dependents) != "full"
 
 
 def _maintain_or_fail(tx: Situation, changed: frozenset[str], shared: Shared, relation: Derived) -> Maintained:
@@ -286,7 +313,7 @@ def maintain(
     began = time.perf_counter()
     reader.own = relation.id
     how = compared(tx, relation) if relation.id in tx.redefined else None
-    choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.alive()))
+    choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.dependents))
     task = Task(tx, relation, node, changed, reader, how)
     with tx.store.engine.counted() as calls:
         if choice.strategy == "full":

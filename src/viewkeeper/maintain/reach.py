@@ -7,7 +7,8 @@ the query has an odd or an even number of negations over it (Griffin and Libkin'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import weakref
+from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,10 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.analysis.polarity import Kinds, Reading, readings
-from viewkeeper.analysis.relevance import rows_that_may_pass
+from viewkeeper.analysis.ranges import Ranges
+from viewkeeper.analysis.relevance import FewRows, filters_of, rows_that_may_pass
+from viewkeeper.catalog.definition import Definition
+from viewkeeper.maintain.situation import Pending
 
 KnownChange = Callable[[n.Scan], pa.Table | None]
 """The net change of a scan's columns, under their labels; None if it is not on the driver."""
@@ -50,3 +54,30 @@ def _kinds(reading: Reading, change: pa.Table | None) -> Kinds:
     ends = pc.min_max(change[WEIGHT])
     kinds = Kinds.ADDITIONS if ends["max"].as_py() > 0 else Kinds.NONE
     return kinds | Kinds.REMOVALS if ends["min"].as_py() < 0 else kinds
+
+
+_entrances: weakref.WeakKeyDictionary[Definition, dict[str, list[Ranges]]] = weakref.WeakKeyDictionary()
+"""Per relation that a view reads, the ranges of the filters right above its scans."""
+
+
+class Entrances:
+    """Which changed relations a view sees anything of: the question for views that no row reaches, so it takes
+    microseconds. The values of the changed rows are sorted once; each view asks whether one lies in its ranges."""
+
+    def __init__(self, pending: Mapping[str, Pending], most: int) -> None:
+        """Changes of more rows than `most`, or in files, may enter everywhere."""
+        self._changes = {
+            key: FewRows(change.rows, change.relation.schema)
+            for key, change in pending.items()
+            if not change.staged and 0 < change.rows.num_rows <= most
+        }
+
+    def may_enter(self, definition: Definition, key: str) -> bool:
+        """Whether a changed row of a relation may pass the filters of a view."""
+        change = self._changes.get(key)
+        if change is None:
+            return True
+        known = _entrances.setdefault(definition, {})
+        if key not in known:
+            known[key] = filters_of(definition.maintained, key)
+        return any(ranges.may_be_in(change) for ranges in known[key])

@@ -12,7 +12,7 @@ from viewkeeper.algebra.nodes import Node
 from viewkeeper.analysis.polarity import Kinds
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.relations import Relation
+from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.catalog.state import State
 from viewkeeper.store.store import Store
 
@@ -62,6 +62,9 @@ class Situation(Protocol):
 
     def by_id(self, key: str) -> Relation:
         """The relation with an id, as it sees it."""
+
+    def dependents(self, key: str) -> list[Derived]:
+        """The relations it sees that read the one with this id, or have it as an auxiliary relation."""
 
     def pending_of(self, relation: Relation) -> Pending:
         """The change gathered for a relation."""

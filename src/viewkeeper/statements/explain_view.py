@@ -109,7 +109,7 @@ def _shared_joins(state: State, relation: Derived) -> list[dict[str, Any]]:
     own = {relation.id, *relation.definition.hidden}
     there = state.alive()
     stored = [r for r in there if isinstance(r, Derived) and r.definition.is_stored and not r.definition.is_demand]
-    incremental = [r for r in stored if refresh_of(r, there) != "full"]
+    incremental = [r for r in stored if refresh_of(r, state.dependents) != "full"]
     found = []
     for common in Sharing((r.id, maintained_node(r)) for r in incremental).commons.values():
         others = {known_as(state.alive(), as_derived(state.relations[key])) for key in common.users - own}
@@ -222,7 +222,7 @@ def _cost(store: Store, state: State, relation: Derived, key: str) -> dict[str, 
     by_rows = {
         f"{r}": incremental_seconds(stored_of(find, relation, {key: r}, tuning), followed_by(r), rates) for r in SHOWN
     }
-    refresh = None if isinstance(relation, VirtualView) else refresh_of(relation, state.alive())
+    refresh = None if isinstance(relation, VirtualView) else refresh_of(relation, state.dependents)
     most = max(2 * rows_of(find(key)), SHOWN[-1])
     return {
         "incremental": {rows: round(seconds, 4) for rows, seconds in by_rows.items()},

@@ -249,7 +249,7 @@ def _entry(tx: OpenTransaction, prepared: Prepared, epoch: int) -> dict[str, Any
     defined = {key: body.to_json() for key, body in tx.defined.items() if key not in tx.created}
     refreshed = {key: until for key, until in tx.refreshed.items() if key not in tx.created}
     views = [done for done in prepared.maintained if not isinstance(done.relation, Auxiliary)]
-    decided = {done.relation.id: [done.strategy, done.reason] for done in views}
+    decided = {done.relation.id: [done.strategy, done.reason] for done in views if done.strategy != "none"}
     if decided:
         entry["decisions"] = decided
     if defined:

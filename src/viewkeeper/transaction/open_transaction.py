@@ -200,11 +200,14 @@ class OpenTransaction:
     def alive(self) -> list[Relation]:
         """The relations this transaction sees, of all kinds."""
         there = [*self.state.alive(), *self.created.values()]
-        return [self._now(relation) for relation in there if relation.id not in self.dropped]
+        other = {*self.defined, *self.refreshed, *self.suspended}
+        return [self._now(r) if r.id in other else r for r in there if r.id not in self.dropped]
 
     def dependents(self, key: str) -> list[Derived]:
         """The relations this transaction sees that read the one with this id or have it as an auxiliary relation."""
-        return [as_derived(self.by_id(user)) for user in depending(self.alive()).dependents(key)]
+        is_as_before = not (self.created or self.dropped or self.defined)
+        graph = self.state.depending if is_as_before else depending(self.alive())
+        return [as_derived(self.by_id(user)) for user in graph.dependents(key)]
 
     def names(self) -> list[str]:
         """The names of the relations this transaction sees, without auxiliary ones."""
