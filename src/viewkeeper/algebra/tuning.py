@@ -98,7 +98,7 @@ class Tuning:
     held_bytes: int = 64 << 20
     """Bytes of ledger entries whose rows are held in memory; others are read from the entry when wanted."""
 
-    page_rows: int = 1_000
+    page_rows: int = 250
     """Rows of a Parquet page: the least that is decoded of a column for one key."""
 
     dictionary_bytes: int = 65_536
