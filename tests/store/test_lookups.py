@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,7 +27,7 @@ from viewkeeper.log.storage import LocalStorage
 from viewkeeper.store.batches import describe
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.byte_cache import ByteCache
-from viewkeeper.store.lookups import Lookups
+from viewkeeper.store.lookups import Lookups, pages_between
 from viewkeeper.store.scans import Source, pick
 from viewkeeper.store.small_files import SmallFiles
 
@@ -150,6 +151,31 @@ def test_what_is_cached_is_not_read_again(storage: Counting, files: tuple[DataFi
     new = [span for span in storage.spans if span not in read]
     assert {path for path, _ in new} == {files[0].path}
     assert sum(stop - start for _, (start, stop) in new) < files[0].size / 3, "one page of one column"
+
+
+def test_pages_of_many_keys_are_not_cached(storage: Counting, files: tuple[DataFile, ...]) -> None:
+    looking = lookups(storage, cache_bytes=2_000_000)
+    draw = random.Random(5)
+    for columns in (["k", "l", "s", "x"], ["s"], ["x", "l"]):
+        for values in (
+            {"k": draw.sample(range(6_100), 700)},
+            {"k": draw.choices(range(6_000), k=500), "l": draw.choices(range(6), k=500)},
+            {"x": [n / 8 for n in draw.sample(range(30_000), 600)]},
+        ):
+            assert found(looking, files, values, columns) == naive(values, columns), (list(values), columns)
+    kept = {(name, place) for place, name in looking.cache._parts if name in ("s", "x")}
+    assert not kept
+    assert found(looking, files, {"k": [5]}, ["s"]) == naive({"k": [5]}, ["s"])
+    assert looking.cache.get(files[0].path, "s") is not None, "those of a few keys are"
+
+
+def test_pages_between() -> None:
+    draw = random.Random(2)
+    for _ in range(500):
+        count = draw.randrange(6)
+        starts, stops = (sorted(draw.choices(range(9), k=count)) for _ in range(2))
+        expected = sorted({page for pair in zip(starts, stops, strict=True) for page in range(*pair)})
+        assert pages_between(np.array(starts, int), np.array(stops, int)) == expected, (starts, stops)
 
 
 def test_rows_looked_at(storage: Counting, files: tuple[DataFile, ...]) -> None:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from viewkeeper.algebra.row_codes import can_code, codes_of_both
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import Type, type_of_arrow
 
 NAN = ("NaN",)
 """Stands for NaN in row tuples used as dictionary keys, where NaN would not equal itself."""
 
+
+Mask = npt.NDArray[np.bool_]
 
 _EXACT = decimal.Context(prec=200, traps=[decimal.Inexact])
 """Sums of DECIMAL(38) values times weights need fewer digits."""
@@ -199,12 +203,12 @@ def without_balanced(table: pa.Table, groups: list[str], counted: list[str], sum
     return table if len(moving) == len(totals) else filter_rows(table, (key in moving for key in keys))
 
 
-def take(table: pa.Table, indices: list[int]) -> pa.Table:
+def take(table: pa.Table, indices: Sequence[int] | npt.NDArray[Any]) -> pa.Table:
     """Rows by position (maps, which Arrow's take refuses, included)."""
     try:
         return table.take(pa.array(indices, pa.int64()))
     except pa.ArrowNotImplementedError:
-        slices = [table.slice(index, 1) for index in indices]
+        slices = [table.slice(int(index), 1) for index in indices]
         return pa.concat_tables(slices) if slices else table.slice(0, 0)
 
 
@@ -214,7 +218,7 @@ def expand(table: pa.Table) -> pa.Table:
     weights = table[WEIGHT].to_numpy()
     if (weights == 1).all():
         return plain
-    return take(plain, [int(i) for i in np.repeat(np.arange(len(weights)), np.maximum(weights, 0))])
+    return take(plain, np.repeat(np.arange(len(weights)), np.maximum(weights, 0)))
 
 
 def filter_rows(table: pa.Table, mask: Iterable[bool]) -> pa.Table:
@@ -224,10 +228,23 @@ def filter_rows(table: pa.Table, mask: Iterable[bool]) -> pa.Table:
 
 def rows_among(table: pa.Table, names: list[str], keys: pa.Table) -> pa.Table:
     """The rows whose values in some columns are a row of `keys`."""
-    if len(names) == 1 and not pa.types.is_nested(table.schema.field(names[0]).type):
-        return table.filter(pc.is_in(table.column(names[0]), value_set=keys.column(0).combine_chunks()))
-    wanted = set(row_tuples(keys))
-    return filter_rows(table, [row in wanted for row in row_tuples(table.select(names))])
+    there = is_among(table.select(names), keys)
+    return table if there.all() else take(table, np.flatnonzero(there))
+
+
+def is_among(rows: pa.Table, keys: pa.Table) -> Mask:
+    """Whether each row is a row of `keys`; both have the same columns, in order, under any names."""
+    types = rows.schema.types
+    if rows.num_rows + keys.num_rows <= FEW or not can_code(rows.schema) or types != keys.schema.types or not types:
+        wanted = set(row_tuples(keys))
+        return np.fromiter((row in wanted for row in row_tuples(rows)), bool, rows.num_rows)
+    if len(types) == 1:
+        found = pc.is_in(rows.column(0), value_set=keys.column(0).combine_chunks())
+        return np.asarray(found.to_numpy())
+    ours, theirs = codes_of_both(rows, keys)
+    wanted_codes = np.zeros(max(ours.max(initial=-1), theirs.max(initial=-1)) + 1, bool)
+    wanted_codes[theirs] = True
+    return wanted_codes[ours]
 
 
 def part_with_sign(table: pa.Table, sign: int) -> pa.Table:
@@ -237,7 +254,7 @@ def part_with_sign(table: pa.Table, sign: int) -> pa.Table:
     if len(chosen) == table.num_rows:
         rows = table
     else:
-        rows = take(table, [int(i) for i in chosen])
+        rows = take(table, chosen)
     amount = pa.array(np.abs(rows[WEIGHT].to_numpy()), pa.int64())
     return rows.set_column(rows.num_columns - 1, pa.field(WEIGHT, pa.int64()), amount)
 

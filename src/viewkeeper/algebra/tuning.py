@@ -47,13 +47,13 @@ class Tuning:
     cache_bytes: int = 256 << 20
     """Bytes of key columns and pages of data files cached in memory, the most recently used."""
 
-    lookup_keys: int = 5_000
+    lookup_keys: int = 100_000
     """Most keys that the driver looks up in the files of a relation: for more, the engine is faster."""
 
-    lookup_rows: int = 20_000
+    lookup_rows: int = 100_000
     """Most rows found by those keys; their columns are read page by page."""
 
-    lookup_bytes: int = 16 << 20
+    lookup_bytes: int = 512 << 20
     """Most bytes of pages decoded for one look-up, beside what is cached: for more, the engine is faster."""
 
     index_bytes: int = 32 << 20
@@ -65,7 +65,7 @@ class Tuning:
     driver_merge_rows: int = 300_000
     """Most rows compacted on the driver: for more, the engine is faster in spite of the cost of a query."""
 
-    driver_rows: int = 20_000
+    driver_rows: int = 200_000
     """Most rows that an operator of a maintenance plan takes on the driver; with 0, all operators run on the engine."""
 
     driver_join_rows: int = 20_000
@@ -98,7 +98,7 @@ class Tuning:
     held_bytes: int = 64 << 20
     """Bytes of ledger entries whose rows are held in memory; others are read from the entry when wanted."""
 
-    page_rows: int = 1_000
+    page_rows: int = 250
     """Rows of a Parquet page: the least that is decoded of a column for one key."""
 
     dictionary_bytes: int = 65_536

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from viewkeeper.algebra.expressions import Attribute, Equality
+from viewkeeper.algebra.row_codes import codes_of_columns
 from viewkeeper.algebra.rows import canonical_array
 from viewkeeper.algebra.types import Type
 
@@ -26,15 +26,7 @@ def one_chunk(column: pa.ChunkedArray) -> Any:
 
 def codes(columns: Sequence[tuple[Any, Type]]) -> Positions:
     """A number for each row, equal for rows with equal values in all columns; NULL equals NULL."""
-    count = len(columns[0][0]) if columns else 0
-    found = np.zeros(count, dtype=np.int64)
-    for array, kind in columns:
-        encoded = pc.dictionary_encode(canonical_array(array, kind), null_encoding="encode")
-        numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        found = found * (len(encoded.dictionary) + 1) + numbers
-        if len(columns) > 1:
-            found = np.unique(found, return_inverse=True)[1].astype(np.int64)
-    return found
+    return codes_of_columns([canonical_array(array, kind) for array, kind in columns])
 
 
 class Matching:

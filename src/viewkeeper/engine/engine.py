@@ -45,6 +45,9 @@ T = TypeVar("T")
 
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, not printed twice
 
+COMPRESSION = "lz4_raw"
+"""The compression of files. Arrow needs a sixth of the time that it needs for a page compressed with zstd."""
+
 _PAGE_OPTIONS = {
     "sail": ("data_page_row_count_limit", "dictionary_page_size_limit"),
     "spark": ("parquet.page.row.count.limit", "parquet.dictionary.page.size"),
@@ -364,10 +367,11 @@ class Engine:
         embedded.
         """
         page_rows, dictionary = _PAGE_OPTIONS[self.kind]
-        writer = frame.write.option(page_rows, str(self.tuning.page_rows))
+        writer = frame.write.option("compression", COMPRESSION).option(page_rows, str(self.tuning.page_rows))
         writer = writer.option(dictionary, str(self.tuning.dictionary_bytes))
         if self.kind == "sail":
             writer = writer.option("skip_arrow_metadata", "true")
+            writer = writer.option("write_batch_size", str(self.tuning.page_rows))  # between two, it ends no page
             if any(word in kind for _, kind in self.columns(frame) for word in ("double", "float")):
                 writer = writer.option("statistics_enabled", "none")
         if partition:

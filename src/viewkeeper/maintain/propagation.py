@@ -134,7 +134,7 @@ def propagate(tx: Situation, wanted: Collection[str] | None = None) -> list[Main
     queries = _watched(tx)
     incremental = [(relation.id, node) for relation, node in views if _is_incremental(tx, relation)]
     shared = Shared(
-        Fetched(views, tx.not_there),
+        Fetched(views, tx.looked_up),
         CommonChanges([*incremental, *((query.name, query.node) for query in queries)]),
         Recursions(OnceEach()),
     )

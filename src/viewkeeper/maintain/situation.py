@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.definition import Definition
 from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.catalog.state import State
+from viewkeeper.store.known_rows import KnownRows
 from viewkeeper.store.store import Store
 
 
@@ -47,7 +48,7 @@ class Situation(Protocol):
     derived: set[str]
     refreshed: dict[str, int]
     formerly: dict[str, Node]
-    not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]]
+    looked_up: KnownRows
     most_queries: int | None
     watched: set[str]
     wanted: dict[str, Kinds]

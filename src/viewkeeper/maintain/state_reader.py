@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Attribute, Name, disjunction, is_null
-from viewkeeper.algebra.rows import consolidate, expand, row_tuples, rows_among
+from viewkeeper.algebra.rows import consolidate, expand, is_among, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.catalog.relations import Auxiliary, Relation
@@ -37,6 +37,7 @@ from viewkeeper.maintain.situation import Pending, Situation
 from viewkeeper.plan.sharing import Common, Sharing
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
+from viewkeeper.store.known_rows import KnownRows
 from viewkeeper.store.lookups import Found
 from viewkeeper.store.scans import Scan, Source, pick, signed_frame, within_epochs
 from viewkeeper.store.scratch import adopt_scratch
@@ -341,19 +342,19 @@ class Fetched:
     def __init__(
         self,
         views: Iterable[tuple[Relation, n.Node]],
-        not_there: Mapping[tuple[str, tuple[str, ...]], Set[tuple[Any, ...]]],
+        looked_up: KnownRows,
     ) -> None:
         """`views` are all those views with their expressions, which determine the columns to read.
 
-        `not_there` are keys that were looked up and not found before the transaction's own changes.
+        `looked_up` is what the transaction has read before, of the state before its own changes.
         """
-        self._not_there = not_there
+        self._looked_up = looked_up
         self._columns: dict[str, list[str]] = {}
         for relation, node in views:
             if isinstance(relation, Auxiliary):
                 self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
             self.reads(node)
-        self._tables: dict[tuple[Any, ...], list[tuple[frozenset[Any], FutureRows]]] = {}
+        self._tables: dict[tuple[Any, ...], list[tuple[pa.Table, FutureRows]]] = {}
         self.changes: dict[tuple[str, tuple[str, ...]], pa.Table] = {}  # net, of the columns that some view reads
         self._lock = threading.Lock()
 
@@ -375,38 +376,58 @@ class Fetched:
         assert keys is not None
         wanted = self._columns.setdefault(relation.id, [])
         columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
-        values = frozenset(row_tuples(keys.table))
-        if self._nothing_with(relation, tuple(keys.schema.names), values):
-            return Found(relation.schema.subset(scan.stored_names).signed_arrow.empty_table(), 0)
-        name = (relation.id, tuple(keys.schema.names), tuple(columns))
+        left, parts = self._known(relation, keys.table)
+        read = 0
+        if left.num_rows:
+            picked = (
+                picked
+                if left.num_rows == len(keys)
+                else pick(picked.source, Keys(left, keys.schema, reader.engine.tuning))
+            )
+            found = self._read(reader, relation, picked, columns, left)
+            if found is None:
+                return None
+            parts.append(found.rows)
+            read = found.looked_at
+        names = [*scan.stored_names, WEIGHT]
+        if not parts:
+            return Found(relation.schema.subset(scan.stored_names).signed_arrow.empty_table(), read)
+        return Found(pa.concat_tables([part.select(names) for part in parts]), read)
+
+    def _known(self, relation: Relation, keys: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """Those of some keys that the transaction has not looked up, and the rows with the others.
+
+        A group's key is that of some input row: without such a row there is no group.
+        """
+        if isinstance(relation, Auxiliary):
+            node = relation.definition.maintained
+            columns = dict(zip(relation.schema.names, node.outputs, strict=True))
+            origin = origin_of(node, [columns[name] for name in keys.column_names])
+            if origin is not None:
+                keys = self._looked_up.without_absent(*origin, keys)
+        return self._looked_up.split(relation.id, keys)
+
+    def _read(
+        self, reader: StateReader, relation: Relation, picked: Scan, columns: list[str], keys: pa.Table
+    ) -> Found | None:
+        """The rows with some keys, read by the first view that asks for them; None if they are too many."""
+        name = (relation.id, tuple(keys.column_names), tuple(columns))
         with self._lock:
             earlier = self._tables.setdefault(name, [])
-            future = next((future for had, future in earlier if values <= had), None)
+            future = next((future for had, future in earlier if is_among(keys, had).all()), None)
             mine = future is None
             if future is None:
                 future = concurrent.futures.Future()
-                earlier.append((values, future))
+                earlier.append((keys, future))
         if mine:
             try:
                 future.set_result(self._fetch(reader, relation, picked, columns))
             except BaseException as problem:
                 future.set_exception(problem)
         found = future.result()
-        if found is None:
-            return None
-        rows = found.rows if mine else rows_among(found.rows, keys.schema.names, keys.table)
-        return Found(rows.select([*scan.stored_names, WEIGHT]), found.looked_at)
-
-    def _nothing_with(self, relation: Relation, names: tuple[str, ...], values: frozenset[Any]) -> bool:
-        """Whether earlier lookups show that no row has any of these keys. A group's key is that of some input row."""
-        looked_up = (relation.id, names)
-        if isinstance(relation, Auxiliary):
-            node = relation.definition.maintained
-            columns = dict(zip(relation.schema.names, node.outputs, strict=True))
-            found = origin_of(node, [columns[name] for name in names])
-            if found is not None:
-                looked_up = found
-        return values <= self._not_there.get(looked_up, frozenset())
+        if found is None or mine:
+            return found
+        return Found(rows_among(found.rows, keys.column_names, keys), found.looked_at)
 
     @staticmethod
     def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> Found | None:

@@ -56,7 +56,7 @@ class Shared:
     def among(tx: Situation, queries: Sequence[WatchedQuery]) -> Shared:
         """What some queries share that are derived by themselves."""
         common = CommonChanges((query.name, query.node) for query in queries if not query.whole)
-        return Shared(Fetched([], tx.not_there), common, Recursions(OnceEach()))
+        return Shared(Fetched([], tx.looked_up), common, Recursions(OnceEach()))
 
     def reader(self, tx: Situation) -> StateReader:
         """A reader of what a transaction sees that shares its reads."""

@@ -396,7 +396,7 @@ def activate(tx: OpenTransaction, statement: sql.Activate) -> int:
     assert isinstance(table, Table)
     row = _values(tx, statement, table)
     there = tx.key_weights(table, Keys(row, table.schema.subset(table.schema.names), tx.store.tuning))
-    present = any(there.values())
+    present = there.num_rows > 0
     if present == statement.active:
         return 0
     apply_rows(tx, table, signed(row, 1 if statement.active else -1))

@@ -21,7 +21,7 @@ from viewkeeper.algebra.expressions import BIGINT, null_of
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.engine.connect_columns import listed
-from viewkeeper.engine.engine import Engine, Frame
+from viewkeeper.engine.engine import COMPRESSION, Engine, Frame
 from viewkeeper.errors import StorageError
 from viewkeeper.log.checksums import check_files, checksum, remember_written
 from viewkeeper.log.failpoints import point
@@ -71,7 +71,7 @@ class BatchWriter:
         pq.write_table(
             rows,
             sink,
-            compression="zstd",
+            compression=COMPRESSION.removesuffix("_raw"),
             write_statistics=_measured(self.schema),
             store_schema=False,
             write_page_index=True,

@@ -116,6 +116,11 @@ class Wanted:
         different, first = np.unique(values, return_index=True)
         return Wanted(different, numbers[first], null)
 
+    def between(self, low: Any, high: Any) -> Wanted:
+        """Those from one code to another, and NULL."""
+        start, stop = self.values.searchsorted(low, "left"), self.values.searchsorted(high, "right")
+        return Wanted(self.values[start:stop], self.numbers[start:stop], self.null)
+
     def among(self, codes: Codes) -> tuple[Numbers, Numbers]:
         """The places of these among some codes, and for each the number of a key that has it."""
         places = numbers = np.empty(0, np.int64)
@@ -166,12 +171,12 @@ class KeyIndex:
 
     def count(self, wanted: Wanted) -> int:
         """How many rows have one of the codes."""
-        starts, stops = self._ends(wanted)
+        _, starts, stops = self._ends(wanted)
         return int((stops - starts).sum()) + (len(self.nulls) if wanted.null is not None else 0)
 
     def find(self, wanted: Wanted) -> tuple[Numbers, Numbers]:
         """The rows with one of the codes, and for each the number of a key that has it."""
-        starts, stops = self._ends(wanted)
+        wanted, starts, stops = self._ends(wanted)
         counts = stops - starts
         total = int(counts.sum())
         if total:
@@ -187,5 +192,9 @@ class KeyIndex:
             numbers = np.concatenate((numbers, np.full(len(self.nulls), wanted.null)))
         return rows, numbers
 
-    def _ends(self, wanted: Wanted) -> tuple[Numbers, Numbers]:
-        return self.codes.searchsorted(wanted.values, "left"), self.codes.searchsorted(wanted.values, "right")
+    def _ends(self, wanted: Wanted) -> tuple[Wanted, Numbers, Numbers]:
+        """The wanted codes that may be here, and where each begins and ends."""
+        if len(self.codes):
+            wanted = wanted.between(self.codes[0], self.codes[-1])
+        starts, stops = (self.codes.searchsorted(wanted.values, side) for side in ("left", "right"))
+        return wanted, starts, stops

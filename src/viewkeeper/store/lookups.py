@@ -10,10 +10,12 @@ Beyond some limits (keys, rows, bytes to decode) the engine is faster, and reads
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -48,10 +50,13 @@ MOST_PAGES = 0.5
 OFTEN = 6
 """The number of decoded pages of a file's key column from which on all of it is decoded: others will be wanted too."""
 
+MOST_CACHED = 1 / 32
+"""The share of the cache that one look-up may fill with pages. Those of thousands of keys are not wanted again."""
+
 PAGE_OVERHEAD = 300
 """About how many bytes a decoded page takes beside its values."""
 
-PAGE_COST = 16 << 10
+PAGE_COST = 4 << 10
 """A page takes as long to decode as so many more bytes of it would."""
 
 WIDTHS = {"string": 24, "binary": 24, "decimal": 16}
@@ -173,9 +178,13 @@ class Lookups:
                 return None
             read = wanted if not search.is_exact else schema.subset(c for c in columns if c not in keys.schema.names)
             plans = [self._plan(hit, read, epoch) for hit in hits]
-            if sum(map(self._bytes_to_decode, plans)) > self.tuning.lookup_bytes:
+            todo = sum(map(self._bytes_to_decode, plans))
+            if todo > self.tuning.lookup_bytes:
                 return None
-            parts = list(self._each(lambda plan: self._rows_of(plan, search, wanted, epoch), plans))
+            many = todo > self.tuning.cache_bytes * MOST_CACHED
+            values = self._values_at_once if many else self._values
+            rows_of = partial(self._rows_of, values, search, wanted, epoch)
+            parts = side_by_side(rows_of, plans, os.cpu_count() or 2) if many else list(self._each(rows_of, plans))
         except _OtherColumns:
             return None
         if small:
@@ -277,20 +286,17 @@ class Lookups:
         if bounds is None or wanted.null is not None or self.cache.get(file.path, (column.name,)) is not None:
             return None
         lows, highs = bounds
-        starts, stops = highs.searchsorted(wanted.values, "left"), lows.searchsorted(wanted.values, "right")
-        pages = sorted({page for pair in zip(starts.tolist(), stops.tolist(), strict=True) for page in range(*pair)})
+        wanted = wanted.between(lows[0], highs[-1])
+        pages = pages_between(highs.searchsorted(wanted.values, "left"), lows.searchsorted(wanted.values, "right"))
         had = self.cache.get(file.path, column.name) or ()
         if len(pages) > len(lows) * MOST_PAGES or (len(had) >= OFTEN and self._has_room(file)):
             return None
         paged = _column(self._layout_of(file), column)
         (values,) = self._pages(file, Schema((column,)), [paged], [pages])
-        rows: list[Numbers] = [np.empty(0, np.int64)]
-        numbers: list[Numbers] = [np.empty(0, np.int64)]
-        for page in pages:
-            found, keys = wanted.among(codes_of([values[page]], schema))
-            rows.append(found + paged.first_rows[page])
-            numbers.append(keys)
-        return _Hit(file, np.concatenate(rows), np.concatenate(numbers))
+        if not pages:
+            return _Hit(file, np.empty(0, np.int64), np.empty(0, np.int64))
+        found, numbers = wanted.among(codes_of([pa.concat_arrays([values[page] for page in pages])], schema))
+        return _Hit(file, np.concatenate([paged.rows_of(page) for page in pages])[found], numbers)
 
     def _has_room(self, file: DataFile) -> bool:
         """Whether an index of a file does not drive others out of the cache."""
@@ -352,10 +358,12 @@ class Lookups:
             for paged, places, pages in zip(plan.paged, plan.places, had, strict=True)
         )
 
-    def _rows_of(self, plan: _Plan, search: _Search, wanted: Schema, epoch: int) -> pa.Table:
-        """The rows of a hit up to an epoch, with their weights."""
+    def _rows_of(
+        self, values: Callable[[_Plan], list[pa.Array]], search: _Search, wanted: Schema, epoch: int, plan: _Plan
+    ) -> pa.Table:
+        """The rows of a hit up to an epoch, with their weights. `values` gives those of the planned columns."""
         hit = plan.hit
-        arrays = dict(zip(plan.columns.names, self._values(plan), strict=True))
+        arrays = dict(zip(plan.columns.names, values(plan), strict=True))
         for name in search.schema.names:
             if name not in arrays:  # the codes are exact, so the row has the value of the key
                 arrays[name] = search.table.column(name).chunk(0).take(pa.array(hit.numbers))
@@ -369,6 +377,15 @@ class Lookups:
         needed = [places.needed for places in plan.places]
         pages = self._pages(plan.hit.file, plan.columns, plan.paged, needed)
         return [_taken(had, places) for had, places in zip(pages, plan.places, strict=True)]
+
+    def _values_at_once(self, plan: _Plan) -> list[pa.Array]:
+        """The same from pages that are not cached."""
+        needed = [places.needed for places in plan.places]
+        decoded = self._decoded(plan.hit.file, plan.columns, plan.paged, needed, self._reader(plan.hit.file))
+        return [
+            (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)).take(places.rows)
+            for parts, places in zip(decoded, plan.places, strict=True)
+        ]
 
     def _pages(
         self, file: DataFile, columns: Schema, paged: Sequence[PagedColumn], needed: Sequence[list[int]]
@@ -517,6 +534,16 @@ def _stored(file: DataFile, read: Schema, epoch: int) -> Schema:
     if file.merged and file.last_epoch > epoch:
         more.append(EPOCH)
     return Schema((*read.columns, *(Column(name, _BIGINT) for name in more)))
+
+
+def pages_between(starts: Numbers, stops: Numbers) -> list[int]:
+    """The pages from a start to before its stop, for any of some pairs that ascend."""
+    inside = starts < stops
+    starts, stops = starts[inside], stops[inside]
+    starts = np.maximum(starts, np.concatenate(([0], stops[:-1])))
+    counts = np.maximum(stops - starts, 0)
+    pages: list[int] = (np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())).tolist()
+    return pages
 
 
 def _places(first_rows: Numbers, rows: Numbers) -> _Places:

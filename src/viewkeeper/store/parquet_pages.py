@@ -118,6 +118,10 @@ class PagedColumn:
         """How many rows a page has."""
         return int(self.first_rows[page + 1] - self.first_rows[page])
 
+    def rows_of(self, page: int) -> Numbers:
+        """The rows of a page."""
+        return np.arange(self.first_rows[page], self.first_rows[page + 1])
+
     def by_chunk(self, pages: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
         """Some pages, in order, by the number of the chunk that has them."""
         for number, chunk in enumerate(self.chunks):

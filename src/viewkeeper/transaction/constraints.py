@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra.cast import YEARS
 from viewkeeper.algebra.expressions import Name, call, comparison, conjunction, integer, is_null, not_null, same
-from viewkeeper.algebra.rows import row_tuples, take
+from viewkeeper.algebra.rows import is_among, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
@@ -52,11 +52,9 @@ def _check_key(tx: OpenTransaction, relation: Relation, key: Key, change: pa.Tab
     if not keys.num_rows:
         return
     there = tx.key_weights(relation, Keys(keys, relation.schema.subset(names), tx.store.tuning))
-    taken = {row for row, count in there.items() if count > 0}
-    if taken:
-        for row in row_tuples(keys):
-            if row in taken:
-                raise _duplicate(relation, key, row)
+    taken = is_among(keys, there.filter(pc.greater(there[WEIGHT], 0)).select(names))
+    if taken.any():
+        raise _duplicate(relation, key, row_tuples(keys.slice(int(taken.argmax()), 1))[0])
 
 
 def _only_new(change: pa.Table, names: list[str]) -> pa.Table | None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Name, disjunction, is_null
 from viewkeeper.algebra.nodes import Node
-from viewkeeper.algebra.rows import consolidate, filter_rows, row_tuples, rows_among
+from viewkeeper.algebra.rows import consolidate, filter_rows, is_among, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
@@ -40,6 +40,7 @@ from viewkeeper.maintain.situation import Pending
 from viewkeeper.store.batches import stored_frame, with_no_epoch
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.file_reading import read_files
+from viewkeeper.store.known_rows import KnownRows
 from viewkeeper.store.scans import Scan, Source, pick, signed_frame, within_epochs
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.change import Change, Commit
@@ -90,7 +91,7 @@ class OpenTransaction:
         self.absent: set[str] = set()
         self.untried: set[str] = set()  # views whose new definition has not been on trial yet
         self.most_queries: int | None = None  # limit of queries per view, on trial
-        self.not_there: dict[tuple[str, tuple[str, ...]], set[tuple[Any, ...]]] = {}  # keys looked up and not found
+        self.looked_up = KnownRows()  # of the state it began from
         self.hooks: tuple[CommitHook, ...] = ()  # called at the stages of its commit
         self.watched: set[str] = set()  # virtual views whose changes are derived too
         self.wanted: dict[str, Kinds] = {}  # of some watched views, the kinds of change that matter; of others, all
@@ -265,57 +266,71 @@ class OpenTransaction:
             pending.files_total += scan.total_files
         return scan
 
-    def key_weights(self, relation: Relation, keys: Keys) -> dict[tuple[Any, ...], int]:
-        """The number of rows with each of some keys. Weights add, so nothing needs consolidating."""
+    def key_weights(self, relation: Relation, keys: Keys) -> pa.Table:
+        """Those of some keys that rows have, each with a number of rows. Weights add, so nothing is consolidated."""
         names = keys.schema.names
         scan = self.scan(relation, keys)
-        found: dict[tuple[Any, ...], int] | None = None
+        stored = replace(scan, rows=None)
+        there: pa.Table | None = None
         first = _first_column(scan, keys, self.store.tuning)
         if first is not None:
-            together = pick(replace(scan.source, rows=None), first)
-            found = _counted(self._totals(together, keys.schema, few=True), keys.schema)
-            if found is not None and not scan.source.staged:
-                self._note(relation, first, {key[:1] for key, count in found.items() if count})
-        if found is None:
-            each = self._totals(replace(scan, rows=None), keys.schema) if scan.files else None
-            found = _counted(each, keys.schema) or {}
-        if not scan.source.staged:
-            self._note(relation, keys, {key for key, count in found.items() if count})
+            found = self.store.rows_by_key(pick(stored.source, first), names)
+            if found is not None:
+                self._note_absent(relation, scan, first, found.rows)
+                there = rows_among(found.rows, names, keys.table)
+        if there is None:
+            there = self._totals(stored, keys.schema)
+        self._note_absent(relation, scan, keys, there)
         if scan.has_rows and scan.rows is not None:
-            wanted = set(row_tuples(keys.table))
-            for row, weight in zip(row_tuples(scan.rows.select(names)), scan.rows[WEIGHT].to_pylist(), strict=True):
-                if row in wanted:
-                    found[row] = found.get(row, 0) + weight
-        return found
+            mine = rows_among(scan.rows.select([*names, WEIGHT]), names, keys.table)
+            there = consolidate(pa.concat_tables([there, mine]))
+        return there
 
-    def _totals(self, scan: Scan, schema: Schema, *, few: bool = False) -> pa.Table | None:
-        """The number of rows with each key in the files of a scan; None if only `few` are wanted and there are more."""
+    def _totals(self, scan: Scan, schema: Schema) -> pa.Table:
+        """The number of rows with each key in the files of a scan."""
+        if not scan.files:
+            return schema.signed_arrow.empty_table()
         there = self.store.rows_by_key(scan, schema.names)
         if there is not None:
             return there.rows
         engine = self.store.engine
         frame = signed_frame(engine, self.store.storage, scan).groupBy(*map(quote, schema.names)).agg({WEIGHT: "sum"})
-        frame = frame.toDF(*schema.names, "_vk_total")
-        return engine.collect_small(frame) if few else engine.fetch(frame)
+        return consolidate(conform(engine.fetch(frame.toDF(*schema.names, WEIGHT)), schema, signed=True))
 
-    def _note(self, relation: Relation, keys: Keys, there: set[tuple[Any, ...]]) -> None:
-        """Records which of some keys were not found."""
-        known = self.not_there.setdefault((relation.id, tuple(keys.schema.names)), set())
-        known.update(row_tuples(keys.table))
-        known -= there
+    def _note_absent(self, relation: Relation, scan: Scan, keys: Keys, there: pa.Table) -> None:
+        """Records which of some keys were not found, unless rows were found that the transaction has added."""
+        if not scan.source.staged:
+            found = is_among(keys.table, there.select(keys.schema.names)) if there.num_rows else None
+            absent = keys.table if found is None else keys.table.filter(pa.array(~found))
+            self.looked_up.note_absent(relation.id, absent)
 
     def rows_with(self, relation: Relation, keys: Keys) -> pa.Table:
         """The net rows that have one of some keys, with their weights, on the driver."""
         scan = self.scan(relation, keys)
         if scan.is_empty:
             return relation.schema.signed_arrow.empty_table()
-        there = self.store.rows_by_key(scan, relation.schema.names)
-        if there is not None:
-            if not scan.has_rows or scan.rows is None:
-                return there.rows
-            return consolidate(pa.concat_tables([there.rows, rows_among(scan.rows, keys.schema.names, keys.table)]))
-        frame = consolidated(signed_frame(self.store.engine, self.store.storage, scan), relation.schema)
-        return conform(self.store.engine.fetch(frame), relation.schema, signed=True)
+        stored = replace(scan, rows=None)
+        first = _first_column(stored, keys, self.store.tuning)
+        there = self._rows_by(relation, pick(stored.source, first) if first is not None else stored)
+        if there is None and first is not None:
+            first, there = None, self._rows_by(relation, stored)
+        if there is None:
+            frame = consolidated(signed_frame(self.store.engine, self.store.storage, scan), relation.schema)
+            return conform(self.store.engine.fetch(frame), relation.schema, signed=True)
+        if first is not None:
+            there = rows_among(there, keys.schema.names, keys.table)
+        if not scan.has_rows or scan.rows is None:
+            return there
+        return consolidate(pa.concat_tables([there, rows_among(scan.rows, keys.schema.names, keys.table)]))
+
+    def _rows_by(self, relation: Relation, stored: Scan) -> pa.Table | None:
+        """The net rows in the files of a scan that have one of its keys; None if an engine is to read them."""
+        found = self.store.rows_by_key(stored, relation.schema.names)
+        if found is None:
+            return None
+        if stored.keys is not None and not stored.source.staged:
+            self.looked_up.note(relation.id, stored.keys.table, found.rows)
+        return found.rows
 
     # changing ------------------------------------------------------------------------------------
 
@@ -416,7 +431,7 @@ class OpenTransaction:
     def rebase(self, held: Held) -> None:
         """Continues from a newer state. The caller has checked that what was read of the older one still holds."""
         self.drop_derived()
-        self.not_there.clear()
+        self.looked_up.clear()
         self.state = held.state
 
     def changes(self) -> dict[str, Change]:
@@ -493,14 +508,6 @@ def changed_epochs(store: Store, relation: Relation, since: int) -> list[int]:
         frame = stored_frame(store.engine, store.storage, merged, relation.schema)
         found |= set(store.engine.collect(frame.select(EPOCH).distinct())[EPOCH].to_pylist())
     return sorted(number for number in found if number > since)
-
-
-def _counted(totals: pa.Table | None, schema: Schema) -> dict[tuple[Any, ...], int] | None:
-    """The number of rows by key, from a table whose last column has it; None if there is no table."""
-    if totals is None:
-        return None
-    plain = conform(totals.select(schema.names), schema)
-    return dict(zip(row_tuples(plain), totals.column(len(schema)).to_pylist(), strict=True))
 
 
 def _first_column(scan: Scan, keys: Keys, tuning: Tuning) -> Keys | None:
