@@ -68,8 +68,8 @@ class Tuning:
     driver_rows: int = 20_000
     """Most rows that an operator of a maintenance plan takes on the driver; with 0, all operators run on the engine."""
 
-    driver_join_rows: int = 20_000
-    """Most rows that a round of a recursion joins on the driver: for more, the engine is faster than Python."""
+    kept_rows: int = 200_000
+    """Rows of small relations that are kept on the driver between commits, for look-ups in recursions."""
 
     any_column_rows: int = 1_000_000
     """Most rows of a relation that a recursion reads by any column: a scan is quick even if no file is skipped."""
