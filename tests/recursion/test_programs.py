@@ -149,7 +149,7 @@ def test_with_rows_in_files(connect: Callable[..., vk.Database], seed: int) -> N
 @pytest.mark.parametrize("seed", [86, *long(*range(87, 92))])
 def test_by_queries_alone(connect: Callable[..., vk.Database], seed: int) -> None:
     """As if all rows were too many to be joined on the driver."""
-    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, driver_join_rows=0) > 0
+    assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, driver_rows=0) > 0
 
 
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
@@ -161,9 +161,9 @@ def test_the_driver_joins_as_the_engine_does(
 
     def derive(joins: Joins, head: Predicate, listed: Sequence[Step]) -> Rows:
         nonlocal both
-        found = joins._on_driver(listed)
+        found = joins._on_driver(head, listed)
         with monkeypatch.context() as patch:
-            patch.setattr(joins, "_on_driver", lambda _: None)
+            patch.setattr(joins, "_on_driver", lambda *_: None)
             rows = original(joins, head, listed)
         if found is not None:
             assert found == set(rows.tuples), [step.rule.text for step in listed]

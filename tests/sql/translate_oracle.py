@@ -63,6 +63,12 @@ class PlainReader:
         names = zip(scan.attributes, scan.stored_names, strict=True)
         return Lowered(frame.selectExpr(*[f"`{name}` AS {a.label}" for a, name in names]), scan.outputs)
 
+    def keyed(self, scan: Scan) -> None:
+        return None
+
+    def step(self) -> None:
+        raise NotImplementedError
+
     def size(self, scan: Scan) -> int:
         return 0
 

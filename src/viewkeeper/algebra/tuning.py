@@ -25,6 +25,10 @@ LEAST = {
 """The smallest value of a threshold, where it is not 0."""
 
 
+TUPLES = 20_000
+"""Rows from which on the engine is faster than a loop in Python."""
+
+
 @dataclass(frozen=True)
 class Tuning:
     """Thresholds of one open database: `viewkeeper.connect(path, tuning=Tuning(small_rows=10_000))`."""
@@ -68,8 +72,8 @@ class Tuning:
     driver_rows: int = 200_000
     """Most rows that an operator of a maintenance plan takes on the driver; with 0, all operators run on the engine."""
 
-    driver_join_rows: int = 20_000
-    """Most rows that a round of a recursion joins on the driver: for more, the engine is faster than Python."""
+    kept_rows: int = 200_000
+    """Rows of small relations that are kept on the driver between commits, for look-ups in recursions."""
 
     any_column_rows: int = 1_000_000
     """Most rows of a relation that a recursion reads by any column: a scan is quick even if no file is skipped."""
@@ -154,6 +158,11 @@ class Tuning:
 
     topk_slack: int = 50
     """A top-k holds twice this many rows, or twice its LIMIT if that is more; the rest is the buffer for deletes."""
+
+    @property
+    def tuple_rows(self) -> int:
+        """Most rows that the driver takes one by one, as the rounds of a recursion do; fewer than it takes as columns."""
+        return min(self.driver_rows, TUPLES)
 
     def __post_init__(self) -> None:
         for field in fields(self):

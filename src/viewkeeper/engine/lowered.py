@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.nodes import Equality, Fixpoint, Rederived, Scan
 from viewkeeper.algebra.rows import FEW, comparable_array, filter_rows, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.driver.row_index import ByKey, Columns, Row
 from viewkeeper.engine.engine import Frame
 
 
@@ -87,6 +88,16 @@ class Binding:
         return self.reduced([(attribute, attribute) for attribute in attributes])
 
 
+class Keyed(Protocol):
+    """The rows of a stored relation in one state."""
+
+    def find(self, columns: Columns, keys: Collection[object]) -> ByKey | None:
+        """The distinct rows with some values of some columns, by position; None if they have to be looked up."""
+
+    def set_change(self) -> tuple[list[Row], list[Row]] | None:
+        """The rows that were not there in the old state, and those that no longer are; None if that is not known."""
+
+
 class Reader(Protocol):
     """Reads stored relations, and recursive ones, in the states that a plan asks for."""
 
@@ -99,6 +110,12 @@ class Reader(Protocol):
 
     def scan(self, scan: Scan, binding: Binding | None) -> Lowered:
         """The rows of a relation in a state: at least those that match the binding. A change has weights."""
+
+    def keyed(self, scan: Scan) -> Keyed | None:
+        """The rows of a relation in a state by key, if they are kept on the driver."""
+
+    def step(self) -> None:
+        """Notes a step of a recursion on the driver."""
 
     def size(self, scan: Scan) -> int:
         """How many signed rows are stored of it."""

@@ -12,6 +12,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.errors import InternalError
+from viewkeeper.maintain.attempts import attempts_of
 from viewkeeper.maintain.net_changes import join_change
 from viewkeeper.maintain.recompute import recompute
 from viewkeeper.maintain.recursions import bag_change, signed
@@ -43,6 +44,8 @@ class Fixpoint:
         if not isinstance(before, n.Fixpoint):
             raise InternalError(f"{relation.name} was not a recursion before")
         found = reader.recursions.change(engine, reader, before, node, task.changed, choice.limit)
+        if relation.id not in tx.redefined:
+            attempts_of(relation, reader, task.changed).ended(given_up=isinstance(found, str))
         if isinstance(found, str):
             recompute(replace(task, node=node))
             limit = "" if choice.limit is None else f": a full refresh costs about {span(choice.limit)}"

@@ -23,6 +23,7 @@ from viewkeeper.catalog.relations import Auxiliary, Derived, Relation, VirtualVi
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
+from viewkeeper.maintain.attempts import attempts_of
 from viewkeeper.maintain.net_changes import looked_up_by
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
@@ -30,6 +31,7 @@ from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
 from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
 from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
+from viewkeeper.recursion.prepared import prepared
 
 Find = Callable[[str], Relation]
 
@@ -59,6 +61,12 @@ class PlanReader:
     def apart(self) -> PlanReader:
         """The same: nothing is run, so there is nothing to be counted apart."""
         return self
+
+    def keyed(self, scan: n.Scan) -> None:
+        """Nothing is kept on the driver for planning."""
+
+    def step(self) -> None:
+        """Planning takes no steps."""
 
     def size(self, scan: n.Scan) -> int:
         """The number of signed rows stored of a relation."""
@@ -202,7 +210,11 @@ def decide(reader: StateReader, relation: Derived, changed: Collection[str], ref
     rows = {key: _newer_rows(reader, key) + pending[key] for key in pending}
     if strategy_of(relation).name == FIXPOINT:
         stored = stored_of(find, relation, {}, tuning)
-        return choose_for_recursion(refresh, sum(rows.values()), stored, rates, tuning)
+        node = relation.definition.maintained
+        if 2 * stored.rows <= tuning.tuple_rows and isinstance(node, n.Fixpoint) and prepared(node).is_for_driver:
+            stored = replace(stored, queries=0)
+        given_up = attempts_of(relation, reader, changed).left_out()
+        return choose_for_recursion(refresh, sum(rows.values()), stored, rates, tuning, given_up)
     return choose(
         refresh,
         sum(rows.values()),

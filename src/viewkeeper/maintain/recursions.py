@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from viewkeeper.recursion.evaluation import evaluate, outside_of
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
 from viewkeeper.recursion.net import Net
-from viewkeeper.recursion.rewriting import questions
+from viewkeeper.recursion.prepared import prepared
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Growing, TooDear, Workspace, renamed
 
@@ -41,16 +41,17 @@ class Strategy:
 
 def strategy_for(node: n.Fixpoint, size: Callable[[n.Scan], int], tuning: Tuning) -> Strategy:
     """EPF (filter each step), if that takes bound queries only; else DRed (over-delete and rederive)."""
-    found = questions(node, size, tuning.any_column_rows)
+    found = prepared(node).questions(size, tuning.any_column_rows)
     if found[0].unbound:
         return Strategy("dred", f"whether a row can still be derived would take all of {', '.join(found[0].unbound)}")
     adorned = "; if that leads too far: ".join(", ".join(each.adornments) for each in found)
     return Strategy("epf", f"whether a row can still be derived is asked with bindings: {adorned}")
 
 
-def common_part(node: n.Fixpoint) -> n.Fixpoint:
-    """A recursion without which of its relations is shown and where they are stored: equal for all of its relations."""
-    return replace(node, shown="", attributes=(), stored=())
+def _same(node: n.Fixpoint) -> tuple[object, ...]:
+    """A key that is equal for all relations of a recursion, in the same states."""
+    plans = prepared(node)
+    return (plans, node.inputs if node.inputs != plans.common.inputs else ())
 
 
 class _Asked:
@@ -75,16 +76,16 @@ class Recursions:
     def _rows(self, engine: Engine, reader: Reader, node: n.Fixpoint, binding: Binding | None) -> Lowered:
         space = Workspace(engine, reader)
         if node.bag:
-            rounds = self.once.get(("bag", common_part(node)), lambda: evaluate_bag(space, node))
+            rounds = self.once.get(("bag", _same(node)), lambda: evaluate_bag(space, node))
             return _together(engine, reader, rounds, node.outputs, weighted=False)
         if binding is not None and all(a.type.arrow == binding.table[a.label].type for a in binding.columns):
             return self._bound(space, node, binding)
-        known = self.once.get(("set", common_part(node)), lambda: evaluate(space, node))
+        known = self.once.get(("set", _same(node)), lambda: evaluate(space, node))
         return _lowered(engine, reader, known[node.shown], node.outputs)
 
     def _bound(self, space: Workspace, node: n.Fixpoint, binding: Binding) -> Lowered:
         """The rows that a binding asks for, derived by magic sets from only what they depend on."""
-        asked = self.once.get(("asked", common_part(node)), lambda: _Asked(space, node))
+        asked = self.once.get(("asked", _same(node)), lambda: _Asked(space, node))
         with asked.lock:
             bound = tuple(i for i, a in enumerate(node.outputs) if a in binding.columns)
             predicate = asked.magic.predicates[node.shown]
@@ -104,7 +105,7 @@ class Recursions:
             return Rederivation(Workspace(engine, reader), node.recursion).work(node.changed)
 
         with explained(node.recursion):
-            return self.once.get(("rederived", common_part(node.recursion)), work)
+            return self.once.get(("rederived", _same(node.recursion)), work)
 
     def change(
         self,
@@ -129,7 +130,7 @@ class Recursions:
                 return f"incremental refresh by {how.name} was given up after {cost}"
 
         with explained(after):
-            return self.once.get(("change", common_part(before), common_part(after)), work)
+            return self.once.get(("change", _same(before), _same(after)), work)
 
 
 def bag_change(engine: Engine, reader: Reader, node: n.Fixpoint, stored: n.Node, changed: Collection[str]) -> Lowered:

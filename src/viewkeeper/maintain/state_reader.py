@@ -25,12 +25,14 @@ from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.catalog.relations import Auxiliary, Relation
 from viewkeeper.delta.compile import differentiate
+from viewkeeper.driver.row_index import RowIndex
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
 from viewkeeper.engine.lowered import Binding, Lowered, all_renamed
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.operator_parts import copies
+from viewkeeper.maintain.keyed_rows import KeyedRows
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.recursions import Recursions, signed
 from viewkeeper.maintain.situation import Pending, Situation
@@ -57,13 +59,28 @@ class Work:
     rows_read: int = 0
     read: list[tuple[Relation, str]] = field(default_factory=list)
     queries: int = 0
+    steps: int = 0
     within: Work | None = None
+
+    def step(self) -> None:
+        """Notes a step of a recursion on the driver."""
+        self.steps += 1
+        if self.within is not None:
+            self.within.step()
 
     def query(self) -> None:
         """Notes that a query is run."""
         self.queries += 1
         if self.within is not None:
             self.within.query()
+
+    def found(self, relation: Relation, state: str, rows: int) -> None:
+        """Records that rows of a relation were found among those that are kept on the driver."""
+        if self.within is not None:
+            self.within.found(relation, state, rows)
+        self.rows_read += rows
+        if (relation, state) not in self.read:
+            self.read.append((relation, state))
 
     def count(self, relation: Relation, state: str, picked: Scan, rows: int) -> None:
         """Records that a relation is read in a state, and so many of its signed rows."""
@@ -177,6 +194,36 @@ class StateReader:
             return self.store.rows_by_key(picked, scan.stored_names)
         return self.fetched.rows(self, scan, relation, picked)
 
+    def keyed(self, scan: n.Scan) -> KeyedRows | None:
+        """The rows of a relation by key, if they are kept on the driver."""
+        relation = self.by_id(scan.relation)
+        if scan.state == n.CHANGE or (self.common is not None and scan.relation in self.common.wanted):
+            return None
+        source = self._source(relation, scan.state)
+        moved = 0 if source.rows is None else source.rows.num_rows
+        if source.staged or moved > self.engine.tuning.tuple_rows:
+            return None
+        kept = self.store.kept.state(relation.id, relation.schema, source.files, source.epoch)
+        if kept is None:
+            return None
+        change = RowIndex(len(relation.schema))
+        if source.rows is not None and moved:
+            rows = source.rows
+            change.add(zip(row_tuples(rows.drop_columns([WEIGHT])), rows[WEIGHT].to_pylist(), strict=True))
+        names = relation.schema.names
+        places = tuple(names.index(name) for name in scan.stored_names)
+        note = partial(self.work.found, relation, scan.state) if relation.id != self.own else lambda _: None
+        return KeyedRows(kept, places, places == tuple(range(len(names))), change, self.since == self.epoch, note)
+
+    def step(self) -> None:
+        """Notes a step of a recursion on the driver; ends a trial that has taken too many."""
+        self.work.step()
+        self._check_trial()
+
+    def _check_trial(self) -> None:
+        if self.most_queries is not None and self.work.queries + self.work.steps > self.most_queries:
+            raise OutOfQueries(f"more than {self.most_queries} queries")
+
     def size(self, scan: n.Scan) -> int:
         """The number of signed rows stored of a relation."""
         if scan.state == n.CHANGE:
@@ -187,8 +234,7 @@ class StateReader:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
         if lowered.derived or (lowered.rows is None and not lowered.empty):
             self.work.query()
-            if self.most_queries is not None and self.work.queries > self.most_queries:
-                raise OutOfQueries(f"more than {self.most_queries} queries")
+            self._check_trial()
         if lowered.empty:
             return lowered
         if lowered.rows is not None:

@@ -41,19 +41,23 @@ def choose(
     return Choice("full" if is_full_cheaper else "incremental", reason, weighed=True)
 
 
-def choose_for_recursion(refresh: str, changed: int, stored: Stored, rates: Rates, tuning: Tuning) -> Choice:
+def choose_for_recursion(
+    refresh: str, changed: int, stored: Stored, rates: Rates, tuning: Tuning, given_up: int = 0
+) -> Choice:
     """The refresh of a recursive relation.
 
     How many rounds a change takes is not known beforehand. So unless the change is large, the refresh is incremental
-    until that has cost as much as a full one would.
+    until that has cost as much as a full one would. `given_up`: so many times in a row it did, and is not tried now.
     """
     if refresh in ("full", "incremental"):
         return Choice(refresh, f"refresh = '{refresh}'")
     reason = f"{count(changed)} changed of {count(stored.total)} that the recursion reads"
     if changed * tuning.large_share > stored.total and changed > tuning.negligible_rows:
         return Choice("full", f"{reason}: full refresh", weighed=True)
+    if given_up:
+        return Choice("full", f"{reason}; incremental refresh was given up {given_up} times in a row", weighed=True)
     matters = stored.total + stored.rows > tuning.negligible_rows
-    limit = full_recursion_seconds(stored, rates, tuning.small_rows) if matters else None
+    limit = full_recursion_seconds(stored, rates, tuning) if matters else None
     return Choice("incremental", reason, weighed=True, limit=limit)
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from viewkeeper.algebra.tuning import Tuning
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -30,8 +32,10 @@ class Rates:
     """For an inserted or deleted row of the relation, checked and written."""
     compared: float
     """For a stored row that is compared with the recomputed one."""
-    on_driver: float = 1e-6
-    """For a row that is joined on the driver."""
+    on_driver: float = 1.5e-6
+    """For a row that a recursion joins on the driver."""
+    step: float = 60e-6
+    """For a step of a recursion on the driver: a rule applied to new rows of one literal."""
 
 
 RATES = {
@@ -120,13 +124,15 @@ ROUNDS, FEW_QUERIES = 10, 3
 """Expected rounds of a recursion, each a query; and the queries of one that is evaluated on the driver."""
 
 
-def full_recursion_seconds(stored: Stored, rates: Rates, small_rows: int) -> float:
+def full_recursion_seconds(stored: Stored, rates: Rates, tuning: Tuning) -> float:
     """Seconds for a full refresh of a recursive relation.
 
-    Up to `small_rows` rows it is expected to be evaluated on the driver.
+    Up to `small_rows` rows it is expected to be evaluated on the driver, and to be compared there if it takes no query.
     """
     rows = stored.total + stored.rows
-    if rows <= small_rows:
+    if not stored.queries:
+        return ROUNDS * rates.step + (rows + stored.rows) * rates.on_driver
+    if rows <= tuning.small_rows:
         return FEW_QUERIES * rates.query + rows * (rates.on_driver + rates.compared)
     return ROUNDS * rates.query + rows * (rates.worked + rates.compared)
 

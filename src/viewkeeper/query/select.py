@@ -20,7 +20,7 @@ from viewkeeper.catalog.relations import Relation, VirtualView
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
-from viewkeeper.engine.lowered import Binding, Lowered, Reader
+from viewkeeper.engine.lowered import Binding, Keyed, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.operator_parts import sort_column
 from viewkeeper.engine.typer import EngineTyper
@@ -127,6 +127,16 @@ class _Given:
         pairs = zip(scan.stored_names, scan.outputs, strict=True)
         items = [(quote(name), attribute.label) for name, attribute in pairs]
         return Lowered(self.given[scan.relation].select(*listed(*items)), scan.outputs)
+
+    def keyed(self, scan: n.Scan) -> Keyed | None:
+        """The rows of a stored relation by key, if they are kept on the driver."""
+        if scan.relation in self.given or scan.relation.endswith(OLD_STATE):
+            return None
+        return self.stored.keyed(scan)
+
+    def step(self) -> None:
+        """Notes a step of a recursion on the driver."""
+        self.stored.step()
 
     def size(self, scan: n.Scan) -> int:
         """How many signed rows are stored; none of what is given."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from viewkeeper.recursion.magic import Magic
 from viewkeeper.recursion.maintenance import Maintenance
 from viewkeeper.recursion.net import Filtration
-from viewkeeper.recursion.rewriting import questions
 from viewkeeper.recursion.row_sets import Growing, Rows
 from viewkeeper.recursion.steps import Step
 
@@ -25,8 +24,10 @@ def remove(work: Maintenance, steps: list[Step]) -> None:
     """Propagates and filters until no more rows are deleted."""
     if not steps:
         return
-    plans = questions(work.after, work.space.reader.size, work.space.engine.tuning.any_column_rows)
-    asked = [Magic(work.space, work.after.predicates, work.after.rules, work.outside_after, p.is_small) for p in plans]
+    plans = work.plans.questions(work.space.reader.size, work.space.engine.tuning.any_column_rows)
+    orders = work.plans.orders
+    node = work.after
+    asked = [Magic(work.space, node.predicates, node.rules, work.outside_after, plan, orders) for plan in plans]
     disqualified = {name: Growing(work.space, p.attributes) for name, p in work.predicates.items()}
     while steps:
         lost: dict[str, Rows] = {}

@@ -12,7 +12,7 @@ from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.endless import Rounds, growth_of
 from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed
-from viewkeeper.recursion.steps import Joins, Step
+from viewkeeper.recursion.steps import Joins, Orders, Step
 
 Outside = Callable[[Lowering, Literal], n.Node]
 """Returns the rows of a literal outside of the recursion, under its attributes."""
@@ -21,7 +21,8 @@ Outside = Callable[[Lowering, Literal], n.Node]
 class Evaluation:
     """Relations that grow until the rules add no row. More rows can be added later, and it continues from them."""
 
-    def __init__(self, space: Workspace, outside: Outside) -> None:
+    def __init__(self, space: Workspace, outside: Outside, orders: Orders | None = None) -> None:
+        """`orders` has the join orders that are known of rules, and takes new ones."""
         self.space = space
         self.outside = outside
         self.known: dict[str, Growing] = {}
@@ -30,7 +31,7 @@ class Evaluation:
         self._rules: dict[str, list[Rule]] = {}
         self._waiting: dict[str, list[Rows]] = {}
         self._new_rules: list[Rule] = []
-        self._joins = Joins(space, self._source, self._grown)
+        self._joins = Joins(space, self._source, self._grown, orders=orders)
 
     def declare(self, predicate: Predicate) -> None:
         """Creates an empty relation."""
@@ -122,9 +123,9 @@ def outside_in(node: n.Fixpoint, state: str) -> Outside:
     return outside_of(there)
 
 
-def evaluate(space: Workspace, node: n.Fixpoint) -> dict[str, Growing]:
+def evaluate(space: Workspace, node: n.Fixpoint, orders: Orders | None = None) -> dict[str, Growing]:
     """All relations of a recursion, computed from its inputs in their own states."""
-    evaluation = Evaluation(space, outside_of(node))
+    evaluation = Evaluation(space, outside_of(node), orders)
     for predicate in node.predicates:
         evaluation.declare(predicate)
     evaluation.define(node.rules)

@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
+from viewkeeper.algebra.datalog_rules import Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, column
-from viewkeeper.algebra.rows import filter_rows, row_tuples
+from viewkeeper.driver.row_index import is_plain, key_of
 from viewkeeper.engine.lowered import distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.evaluation import Evaluation, Outside
 from viewkeeper.recursion.rewriting import Bound, Rewriting, adorned, calls_of
 from viewkeeper.recursion.row_sets import Rows, Workspace
+from viewkeeper.recursion.steps import Orders
 
 
 class Magic(Rewriting):
@@ -29,11 +30,15 @@ class Magic(Rewriting):
         predicates: Sequence[Predicate],
         rules: Sequence[Rule],
         outside: Outside,
-        is_small: Callable[[Literal], bool] = lambda _: False,
+        plan: Rewriting | None = None,
+        orders: Orders | None = None,
     ) -> None:
+        """`plan` has rules that are rewritten already, and `orders` the join orders that are known of them."""
         self.space = space
-        self.evaluation = Evaluation(space, outside)
-        super().__init__(predicates, rules, self.evaluation, is_small=is_small)
+        self.evaluation = Evaluation(space, outside, orders)
+        super().__init__(predicates, rules, self.evaluation, is_small=plan.is_small if plan else lambda _: False)
+        if plan is not None:
+            self.begin_with(plan)
 
     def ask(self, name: str, bound: Bound, calls: Rows, until: Callable[[], bool] = lambda: False) -> list[str]:
         """Derives all answers to some calls, or enough of them; returns the relations that have them.
@@ -70,14 +75,14 @@ class Magic(Rewriting):
         bound: Bound = tuple(range(len(self.predicates[name].attributes)))
         while (name, bound) in self.instead:
             bound = self.instead[name, bound]
-        left = set(rows.tuples) if rows.table is not None else set()
+        left = set(rows.tuples) if rows.is_local else set()
         known = self.evaluation.known
 
         def all_found() -> bool:
             for own, grown in known.items():
                 if own.startswith(f"{name}^") and grown.index:
                     left.difference_update(grown.index)
-            return rows.table is not None and not left
+            return rows.is_local and not left
 
         def is_over() -> bool:
             return all_found() or (most is not None and self.evaluation.count > most)
@@ -86,7 +91,7 @@ class Magic(Rewriting):
         if self.evaluation.goes_on and not all_found():
             return None
         indexes = [known[one].index for one in names]
-        if rows.table is not None and all(index is not None for index in indexes):
+        if rows.is_local and all(index is not None for index in indexes):
             all_found()
             return {row for row in rows.tuples if row not in left}
         return self.space.among(rows, lambda lowering: self.answers(lowering, names, rows.attributes))
@@ -98,17 +103,19 @@ class Magic(Rewriting):
             return None
         if isinstance(holds, Rows):
             return holds, self.space.less(rows, lambda lowering: holds.node(lowering, rows.attributes))
-        assert rows.table is not None
         flags = [row in holds for row in rows.tuples]
-        kept, lost = (filter_rows(rows.table, [flag is wanted for flag in flags]) for wanted in (True, False))
-        return self.space.on_driver(kept, rows.attributes), self.space.on_driver(lost, rows.attributes)
+        return rows.chosen(flags), rows.chosen([not flag for flag in flags])
 
     def _columns(self, rows: Rows, bound: Bound) -> Rows:
         """The distinct values of some columns."""
         if len(bound) == len(rows.attributes):
             return rows
         columns = tuple(rows.attributes[i] for i in bound)
-        if rows.table is not None and not any(a.type.is_nested for a in columns):
+        if rows.is_local and all(is_plain(a.type) for a in columns):
+            take = key_of(bound)
+            found = list(dict.fromkeys(map(take, rows.tuples)))
+            return self.space.of_tuples(found if len(bound) > 1 else [(value,) for value in found], columns)
+        if rows.is_local and not any(a.type.is_nested for a in columns):
             return self.space.on_driver(distinct_rows(rows.table.select([a.label for a in columns])), columns)
         pairs = tuple((a, column(a)) for a in columns)
         return self.space.run(lambda lowering: n.Project(lowering.given(rows.lowered), pairs))
@@ -116,10 +123,9 @@ class Magic(Rewriting):
     def _not_covered(self, name: str, fewer: Bound, bound: Bound, calls: Rows) -> Rows:
         """The calls that no finished call with fewer bound columns covers."""
         if not fewer:
-            return self.space.on_driver(calls.table.slice(0, 0), calls.attributes) if calls.table is not None else calls
+            return calls.chosen([False] * calls.count) if calls.is_local else calls
         done = self.evaluation.known[calls_of(name, fewer, len(self.predicates[name].attributes))].index
-        if done is None or calls.table is None:
+        if done is None or not calls.is_local:
             return calls
         places = [bound.index(position) for position in fewer]
-        kept = [tuple(row[i] for i in places) not in done for row in row_tuples(calls.table)]
-        return self.space.on_driver(filter_rows(calls.table, kept), calls.attributes)
+        return calls.chosen([tuple(row[i] for i in places) not in done for row in calls.tuples])

@@ -13,18 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Rule
 from viewkeeper.algebra.expressions import Attribute, Numbers
-from viewkeeper.algebra.rows import filter_rows
 from viewkeeper.algebra.serial import fingerprint
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.running import check_stopped
-from viewkeeper.recursion.endless import Rounds, growth_of
+from viewkeeper.recursion.endless import Rounds
 from viewkeeper.recursion.evaluation import Outside, outside_in
 from viewkeeper.recursion.net import ADDED, REMOVED, Net, Outer, Trace
+from viewkeeper.recursion.prepared import prepared
 from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed, rest_of
 from viewkeeper.recursion.steps import Joins, Step, Updated
 
@@ -39,6 +37,7 @@ class Maintenance:
         self.space = space
         self.before = before
         self.after = after
+        self.plans = prepared(after)
         self.predicates = {predicate.name: predicate for predicate in after.predicates}
         self.outer_after = Outer(space, after.inputs, changed)
         self.outer_before = self.outer_after if before is after else Outer(space, before.inputs, changed)
@@ -48,8 +47,9 @@ class Maintenance:
         self.added = {name: Growing(space, p.attributes) for name, p in self.predicates.items()}
         self.trace = Trace()
         self._stored = dict(after.stored)
-        self.in_old = Joins(space, self._source(self.outside_before, self.stored))
-        self._in_new = Joins(space, self._source(self.outside_after, self.now), updated=self._updated)
+        orders = self.plans.orders
+        self.in_old = Joins(space, self._source(self.outside_before, self.stored), orders=orders)
+        self._in_new = Joins(space, self._source(self.outside_after, self.now), updated=self._updated, orders=orders)
 
     def _updated(self, literal: Literal) -> Updated | None:
         name = str(literal.source)
@@ -119,7 +119,7 @@ class Maintenance:
     # inserted rows -------------------------------------------------------------------------------
 
     def _add(self, steps: list[Step]) -> None:
-        rounds = Rounds(growth_of(self.after.predicates, self.after.rules), self.space.engine.limits)
+        rounds = Rounds(self.plans.growth, self.space.engine.limits)
         while steps:
             gained: dict[str, Rows] = {}
             for name, predicate in self.predicates.items():
@@ -138,16 +138,13 @@ class Maintenance:
     def _not_there(self, name: str, attributes: tuple[Attribute, ...], rows: Rows) -> Rows:
         """Those of some rows that the relation does not have now; deleted ones are found without a read."""
         removed = self.removed[name].index
-        if removed is None or rows.table is None:
+        if removed is None or not rows.is_local:
             literal = Literal(name, attributes)
             return self.space.less(rows, lambda lowering: self.now(lowering, literal))
-        back = [row in removed for row in rows.tuples]
-        others = self.space.on_driver(filter_rows(rows.table, [not flag for flag in back]), rows.attributes)
+        others = rows.chosen([row not in removed for row in rows.tuples])
         others = self.space.less(others, lambda _: self.as_stored(name, attributes))
-        assert others.table is not None, "fewer rows than were on the driver"
-        if not any(back):
-            return others
-        return self.space.on_driver(pa.concat_tables([filter_rows(rows.table, back), others.table]), rows.attributes)
+        left = set(others.tuples)
+        return rows.chosen([row in removed or row in left for row in rows.tuples])
 
 
 def differing(before: n.Fixpoint, after: n.Fixpoint) -> tuple[list[Rule], list[Rule]]:

@@ -63,13 +63,28 @@ class Outer:
     def __init__(self, space: Workspace, inputs: Sequence[n.Node], changed: Collection[str]) -> None:
         self.changes: dict[tuple[int, int], Rows] = {}
         for number, part in enumerate(inputs):
-            change = differentiate(n.Distinct(part), changed)
-            if change is None:
+            if not any(scan.relation in changed for scan in n.scans(part)):
                 continue
-            inserted, deleted = space.parted(change)
+            inserted, deleted = self._kept_change(space, part) or self._derived_change(space, part, changed)
             self.changes |= {
                 (number, sign): rows for sign, rows in ((ADDED, inserted), (REMOVED, deleted)) if rows.count
             }
+
+    @staticmethod
+    def _kept_change(space: Workspace, part: n.Node) -> tuple[Rows, Rows] | None:
+        """The inserted and deleted rows of a relation that is kept on the driver."""
+        keyed = space.keyed(part)
+        change = keyed.set_change() if keyed is not None else None
+        if change is None:
+            return None
+        inserted, deleted = change
+        return space.of_tuples(inserted, part.outputs), space.of_tuples(deleted, part.outputs)
+
+    @staticmethod
+    def _derived_change(space: Workspace, part: n.Node, changed: Collection[str]) -> tuple[Rows, Rows]:
+        change = differentiate(n.Distinct(part), changed)
+        assert change is not None, "one of its relations has changed"
+        return space.parted(change)
 
     def steps(self, rules: Sequence[Rule], sign: int) -> list[Step]:
         """The steps in which changes of one sign enter the rules; a negated literal flips the sign."""

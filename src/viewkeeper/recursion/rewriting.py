@@ -9,7 +9,7 @@ For every adornment that is called, the rules are rewritten once:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -96,6 +96,15 @@ class Rewriting:
     def unbound(self) -> list[str]:
         """The adornments that bind no column: they derive all of a relation."""
         return [name for name in self.adornments if "b" not in name.rsplit("^", 1)[1]]
+
+    def begin_with(self, plan: Rewriting) -> None:
+        """Takes over the rules that another has written."""
+        assert isinstance(plan.into, Written)
+        self.adornments, self.instead, self._made = list(plan.adornments), dict(plan.instead), set(plan._made)
+        self.numbers, self._supplements = plan.numbers, plan._supplements
+        for predicate in plan.into.known.values():
+            self.into.declare(predicate)
+        self.into.define(plan.into.rules)
 
     def prepare(self, name: str) -> None:
         """Adds the rules for tests of whole rows of a relation, and for all adornments that they call."""
@@ -296,19 +305,18 @@ def _equal_to(attribute: Attribute, equalities: Sequence[Equality], there: set[A
     return min((a for a in _reached(equalities, {attribute}) if a in there), key=lambda a: a.number)
 
 
-def questions(node: n.Fixpoint, size: Callable[[n.Scan], int], few: int) -> list[Rewriting]:
+def questions(node: n.Fixpoint, small: Collection[int]) -> list[Rewriting]:
     """One or two plans for testing whether a row of a recursion can be derived, as rewritten rules.
 
-    The first reads tables by the columns they are sorted by; the second reads those with at most `few` rows, which
-    `size` counts, by any column. If only one of them avoids deriving whole relations, the other is left out.
+    The first reads tables by the columns they are sorted by; the second reads the `small` inputs by any column. If only
+    one of them avoids deriving whole relations, the other is left out.
     """
-    small = {number for number, part in enumerate(node.inputs) if sum(map(size, n.scans(part))) <= few}
-    ways = [_whole_rows(node, numbers) for numbers in (set[int](), small)]
+    ways = [_whole_rows(node, numbers) for numbers in ((), small)]
     found = {tuple(way.adornments): way for way in reversed(ways) if not way.unbound}
     return list(found.values())[::-1] or ways[:1]
 
 
-def _whole_rows(node: n.Fixpoint, small: set[int]) -> Rewriting:
+def _whole_rows(node: n.Fixpoint, small: Collection[int]) -> Rewriting:
     """The rules for tests of whole rows of each relation."""
     rules = Rewriting(node.predicates, node.rules, Written(), is_small=lambda literal: literal.source in small)
     for predicate in node.predicates:

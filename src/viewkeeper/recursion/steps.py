@@ -1,28 +1,33 @@
 """Steps of a recursion: a rule applied to the rows that one of its literals gained, or to all rows.
 
-Few rows are joined on the driver, which also reads the rows of stored relations with a few keys. So a round of a small
-change costs no query. Many rows, and rules with conditions, computed values or negation, go to the engine.
+Few rows are joined on the driver, along an order that is made once for each rule: a round of a small change is look-ups
+by key, of rows that the recursion has found, and of stored ones. Expressions are evaluated as in all of the driver's
+lane. What the driver cannot do, and rounds of many rows, are lowered as a query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
-from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.rows import row_tuples
-from viewkeeper.engine.lowered import Binding
+from viewkeeper.driver.arrow_values import evaluate
+from viewkeeper.driver.numbers import LeftToEngine
+from viewkeeper.driver.row_index import ByKey, Columns, Row, key_of
+from viewkeeper.engine.lowered import Binding, Keyed
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.recursion.bodies import body
-from viewkeeper.recursion.row_sets import Growing, Rows, Tuples, Workspace, is_plain
+from viewkeeper.recursion.join_orders import Join, JoinOrder, join_order
+from viewkeeper.recursion.row_sets import Growing, Rows, Tuples, Workspace, table_of
 
-ByKey = dict[Any, Tuples]
+Orders: TypeAlias = dict[tuple[int, int], tuple[Rule, JoinOrder | None]]
+"""The join orders of rules by the id() of the rule, which is held so that no other gets its id, and the literal."""
 
 Source = Callable[[Lowering, Literal], n.Node]
 """Returns the rows of a literal, under its attributes."""
@@ -59,20 +64,23 @@ class Joins:
         source: Source,
         growing: Callable[[Literal], Growing | None] = lambda _: None,
         updated: Callable[[Literal], Updated | None] = lambda _: None,
+        orders: Orders | None = None,
     ) -> None:
+        """`orders` has the join orders that are known already, and takes new ones."""
         self.space = space
         self.source = source
         self.growing = growing
         self.updated = updated
-        self._most = space.engine.tuning.driver_join_rows
+        self._most = space.engine.tuning.tuple_rows
         self._lookups: dict[tuple[Any, ...], _Lookup] = {}
-        self._orders: dict[tuple[int, int], _Order | None] = {}
-        self._kept: list[Rule] = []  # so that no other rule gets the id() of a rule in _orders
+        self._keyed: dict[str | int, Keyed] = {}
+        self._orders: Orders = {} if orders is None else orders
 
     def derive(self, head: Predicate, steps: Sequence[Step]) -> Rows:
         """The distinct rows that some steps derive."""
-        found = self._on_driver(steps)
+        found = self._on_driver(head, steps)
         if found is not None:
+            self.space.stepped()
             return self.space.of_tuples(list(found), head.attributes)
 
         def build(lowering: Lowering) -> n.Node:
@@ -87,27 +95,28 @@ class Joins:
             parts = tuple(of(step) for step in steps)
             return parts[0] if len(parts) == 1 else n.Union(parts, head.attributes)
 
-        return self.space.run(build, large=any(s.rows is not None and s.rows.table is None for s in steps))
+        return self.space.run(build, large=any(s.rows is not None and not s.rows.is_local for s in steps))
 
     # on the driver -------------------------------------------------------------------------------
 
-    def _on_driver(self, steps: Sequence[Step]) -> set[tuple[Any, ...]] | None:
+    def _on_driver(self, head: Predicate, steps: Sequence[Step]) -> set[Row] | None:
         """The distinct rows of some steps, joined on the driver; None if the engine has to."""
-        planned: list[tuple[Tuples, _Order]] = []
+        planned: list[tuple[Tuples, JoinOrder]] = []
         for step in steps:
             begin = self._beginning(step)
             order = self._order(step.rule, begin[0]) if begin is not None else None
-            if begin is None or order is None or any(self._lookup(join).failed for join in order.joins):
+            if begin is None or order is None or any(map(self._is_left, (*order.joins, *order.absent))):
                 return None
             planned.append((begin[1], order))
-        found: set[tuple[Any, ...]] = set()
-        for current, order in planned:
-            for join in order.joins:
-                joined = self._joined(join, current) if current else []
-                if joined is None:
-                    return None
-                current = joined
-            found.update(map(order.head, current))
+        found: set[Row] = set()
+        for begun, order in planned:
+            try:
+                derived = self._derived(order, begun, head)
+            except LeftToEngine:
+                return None
+            if derived is None:
+                return None
+            found.update(derived)
             if len(found) > self._most:
                 return None
         return found
@@ -116,7 +125,7 @@ class Joins:
         """The literal that the join begins with, and its rows: the step's own, or the smallest set."""
         if step.rows is not None:
             assert step.place is not None
-            return None if step.rows.table is None or step.rows.count > self._most else (step.place, step.rows.tuples)
+            return None if not step.rows.is_local or step.rows.count > self._most else (step.place, step.rows.tuples)
         positive = [(place, literal) for place, literal in enumerate(step.rule.body) if not literal.negated]
         there = [(place, self.growing(literal)) for place, literal in positive]
         grown = [(place, known) for place, known in there if known is not None and known.index is not None]
@@ -126,71 +135,150 @@ class Joins:
         assert fewest.index is not None
         return None if len(fewest.index) > self._most else (place, list(fewest.index))
 
-    def _order(self, rule: Rule, place: int) -> _Order | None:
+    def _order(self, rule: Rule, place: int) -> JoinOrder | None:
         key = (id(rule), place)
         if key not in self._orders:
-            self._orders[key] = _order_of(rule, place)
-            self._kept.append(rule)
-        return self._orders[key]
+            self._orders[key] = (rule, join_order(rule, place))
+        return self._orders[key][1]
 
-    def _joined(self, join: _Join, current: Tuples) -> Tuples | None:
-        """Rows joined with those of another literal that have the same key."""
-        key_of = join.ours
-        wanted = set(map(key_of, current))
+    def _derived(self, order: JoinOrder, rows: Tuples, head: Predicate) -> list[Row] | None:
+        """The rows that a rule derives from those of one of its literals; None if they are too many."""
+        rows = _equal(rows, order.same)
+        for join in order.joins:
+            joined = self._joined(join, rows) if rows else []
+            if joined is None:
+                return None
+            rows = joined
+        rows = _passing(rows, order.there, order.conditions)
+        if order.computed and rows:
+            rows = _with_values(rows, order)
+        rows = _equal(rows, order.met)
+        for join in order.absent:
+            partners = self._joined(join, rows, apart=True) if rows else []
+            if partners is None:
+                return None
+            rows = partners
+        rows = _passing(rows, order.there, order.last)
+        if order.head is not None:
+            return list(map(order.head, rows))
+        return _values(rows, order.there, order.columns, head.attributes) if rows else []
+
+    def _joined(self, join: Join, current: Tuples, *, apart: bool = False) -> Tuples | None:
+        """Rows joined with those of another literal that have the same key; or those without any (`apart`)."""
+        wanted = set(map(join.ours, current))
         partners = self._partners(join, wanted)
         if partners is None:
             return None
-        met = [partners.get(key_of(row), ()) for row in current]
+        ours = join.ours
+        if join.solid:
+            matchable = [all(row[place] is not None for place in join.solid) for row in current]
+        else:
+            matchable = [True] * len(current)
+        met = [partners.get(ours(row), ()) if flag else () for row, flag in zip(current, matchable, strict=True)]
         total = sum(map(len, met))
         if total > self._most:
             return None
         self.space.worked(total)
-        found = [row + other for row, others in zip(current, met, strict=True) for other in others]
-        for left, right in join.same:
-            found = [row for row in found if row[left] == row[right]]
-        return found
+        pairs = zip(current, met, strict=True)
+        if apart:
+            return [row for row, others in pairs if not _equal([row + other for other in others], join.same)]
+        return _equal([row + other for row, others in pairs for other in others], join.same)
 
-    def _partners(self, join: _Join, wanted: set[Any]) -> ByKey | None:
+    def _partners(self, join: Join, wanted: set[Any]) -> ByKey | None:
         known = self.growing(join.literal)
         if known is not None:
             return known.by(join.columns)
         updated = self.updated(join.literal)
-        lookup = self._lookups.setdefault((join.literal.source, join.columns), _Lookup())
-        missing = wanted - lookup.keys
-        if lookup.failed or (
-            missing and not self._fetch(join, lookup, missing, updated.stored if updated else self.source)
-        ):
-            lookup.failed = True
-            return None
-        return _after(updated, join.columns, wanted, lookup.rows) if updated is not None else lookup.rows
+        stored = self._stored(join, wanted, updated.stored if updated else self.source)
+        return _after(updated, join.columns, wanted, stored) if stored is not None and updated is not None else stored
 
-    def _lookup(self, join: _Join) -> _Lookup:
+    def _is_left(self, join: Join) -> bool:
+        """Whether rows of a literal are not on the driver, as an earlier look-up has shown."""
+        return (join.literal.source, join.columns) in self._lookups and self._lookup(join).failed
+
+    def _lookup(self, join: Join) -> _Lookup:
         return self._lookups.setdefault((join.literal.source, join.columns), _Lookup())
 
-    def _fetch(self, join: _Join, lookup: _Lookup, missing: set[Any], source: Source) -> bool:
+    def _stored(self, join: Join, wanted: set[Any], source: Source) -> ByKey | None:
+        """The rows of a literal outside of the recursion, or of a stored relation, with some keys."""
+        keyed = self._keyed.get(join.literal.source)
+        if keyed is None:
+            keyed = self.space.keyed(source(Lowering(self.space.engine, self.space.reader), join.literal))
+            if keyed is not None:
+                self._keyed[join.literal.source] = keyed
+        found = keyed.find(join.columns, wanted) if keyed is not None else None
+        if found is not None:
+            return found
+        lookup = self._lookup(join)
+        missing = wanted - lookup.keys
+        if missing and not lookup.failed:
+            lookup.failed = not self._fetch(join, lookup, missing, source)
+        return None if lookup.failed else lookup.rows
+
+    def _fetch(self, join: Join, lookup: _Lookup, missing: set[Any], source: Source) -> bool:
         """Reads the rows with some keys; returns whether they are on the driver."""
         if len(missing) > self._most:
             return False
         literal, columns = join.literal, join.columns
         bound = tuple(literal.attributes[i] for i in columns)
         keys = list(missing) if len(columns) > 1 else [(key,) for key in missing]
-        arrays = [pa.array([key[i] for key in keys], a.type.arrow) for i, a in enumerate(bound)]
-        binding = Binding(bound, pa.table(arrays, names=[a.label for a in bound]))
+        binding = Binding(bound, table_of(keys, bound))
         lowering = Lowering(self.space.engine, self.space.reader)
         lowered = lowering.lower(source(lowering, literal), binding)
         if lowered.rows is None and not lowered.empty:
             return False
-        key_of = itemgetter(*columns)
+        key = key_of(columns)
         if lowered.rows is not None:
             for row in dict.fromkeys(row_tuples(lowered.rows)):
-                key = key_of(row)
-                if key in missing:
-                    lookup.rows.setdefault(key, []).append(row)
+                found = key(row)
+                if found in missing:
+                    lookup.rows.setdefault(found, []).append(row)
         lookup.keys |= missing
         return True
 
 
-def _after(updated: Updated, columns: tuple[int, ...], wanted: set[Any], stored: ByKey) -> ByKey | None:
+def _equal(rows: Tuples, pairs: Sequence[tuple[int, int, bool]]) -> Tuples:
+    """The rows with equal values at some places."""
+    for left, right, null_safe in pairs:
+        rows = [row for row in rows if row[left] == row[right] and (null_safe or row[left] is not None)]
+    return rows
+
+
+def _table(rows: Tuples, there: Sequence[Attribute], values: Sequence[Expression]) -> pa.Table:
+    """The columns of joined rows that some expressions read, as a table."""
+    used = {a for value in values for a in value.attributes}
+    places = [place for place, a in enumerate(there) if a in used] or [0]
+    return table_of([tuple(row[place] for place in places) for row in rows], [there[place] for place in places])
+
+
+def _passing(rows: Tuples, there: Sequence[Attribute], conditions: Sequence[Expression]) -> Tuples:
+    """The rows for which all conditions are true."""
+    if not conditions or not rows:
+        return rows
+    passes = evaluate(conjunction(conditions), _table(rows, there, conditions))
+    if passes.type != pa.bool_():
+        raise LeftToEngine("a condition that is not BOOLEAN")
+    return [row for row, passed in zip(rows, passes.to_pylist(), strict=True) if passed]
+
+
+def _with_values(rows: Tuples, order: JoinOrder) -> Tuples:
+    """Joined rows with the computed values beside them."""
+    values = [value for _, value in order.computed]
+    there = order.there[: len(order.there) - len(values)]
+    made = _values(rows, there, values, [a for a, _ in order.computed])
+    return [row + more for row, more in zip(rows, made, strict=True)]
+
+
+def _values(
+    rows: Tuples, there: Sequence[Attribute], values: Sequence[Expression], outputs: Sequence[Attribute]
+) -> Tuples:
+    """The values of some expressions for each joined row."""
+    table = _table(rows, there, values)
+    columns = [evaluate(value, table).cast(a.type.arrow) for value, a in zip(values, outputs, strict=True)]
+    return row_tuples(pa.table(columns, names=[a.label for a in outputs]))
+
+
+def _after(updated: Updated, columns: Columns, wanted: set[Any], stored: ByKey) -> ByKey | None:
     """The rows with some keys of a stored relation without the removed and with the added rows."""
     removed, added = updated.removed.index, updated.added.by(columns)
     if removed is None or added is None:
@@ -207,71 +295,3 @@ class _Lookup:
     keys: set[Any] = field(default_factory=set)
     rows: ByKey = field(default_factory=dict)
     failed: bool = False
-
-
-@dataclass(frozen=True)
-class _Join:
-    """A literal to join: its key columns, the key of a joined row so far, and other columns that have to be equal."""
-
-    literal: Literal
-    columns: tuple[int, ...]
-    ours: Callable[[tuple[Any, ...]], Any]
-    same: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class _Order:
-    """The joins of a rule that begins with one of its literals, and the head's columns in the joined row."""
-
-    joins: tuple[_Join, ...]
-    head: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-
-
-def _order_of(rule: Rule, first: int) -> _Order | None:
-    """The join order; None if the rule has more than equalities, or types that the driver compares differently."""
-    others = [literal for place, literal in enumerate(rule.body) if place != first]
-    if rule.conditions or rule.computed or any(literal.negated for literal in others):
-        return None
-    heads = [column.attribute for column in rule.columns]
-    attributes = [a for literal in rule.body for a in literal.attributes]
-    if not heads or any(a is None for a in heads) or not all(is_plain(a) for a in attributes):
-        return None
-    if any(not e.null_safe or e.left.type != e.right.type for e in rule.equalities):
-        return None
-    there = list(rule.body[first].attributes)
-    joins: list[_Join] = []
-    while others:
-        linked = [(_links(rule, there, literal), literal) for literal in others]
-        links, literal = max(linked, key=lambda pair: len(pair[0]))
-        if not links:
-            return None  # a cross join
-        others.remove(literal)
-        columns = tuple(links)
-        places = tuple(there.index(links[column]) for column in columns)
-        width = len(there)
-        there += literal.attributes
-        same = tuple(
-            (there.index(e.left), there.index(e.right))
-            for e in rule.equalities
-            if e.left in there and e.right in there and max(there.index(e.left), there.index(e.right)) >= width
-        )
-        linked_already = {(place, width + column) for place, column in zip(places, columns, strict=True)}
-        same = tuple(pair for pair in same if pair not in linked_already and pair[::-1] not in linked_already)
-        joins.append(_Join(literal, columns, itemgetter(*places), same))
-    inside = [e for e in rule.equalities if {e.left, e.right} <= set(rule.body[first].attributes)]
-    if inside or any(a not in there for a in heads):
-        return None
-    picked = itemgetter(*(there.index(a) for a in heads if a is not None))
-    single = len(heads) == 1
-    return _Order(tuple(joins), (lambda row: (picked(row),)) if single else picked)
-
-
-def _links(rule: Rule, there: list[Attribute], literal: Literal) -> dict[int, Attribute]:
-    """The columns of a literal that equal a joined attribute, each with one such attribute."""
-    found: dict[int, Attribute] = {}
-    for place, attribute in enumerate(literal.attributes):
-        for e in rule.equalities:
-            for one, other in ((e.left, e.right), (e.right, e.left)):
-                if one == attribute and other in there:
-                    found.setdefault(place, other)
-    return found

@@ -179,6 +179,8 @@ def swap(store: Store, replaced: Sequence[Merged]) -> list[Merged]:
     except BaseException:
         store.leave(file.path for each in replaced for file in each.added)
         raise
+    for each in there:
+        store.kept.replaced(each.relation.id, each.files, each.added)
     entered = {each.relation.id for each in there}
     store.storage.delete(file.path for each in replaced if each.relation.id not in entered for file in each.added)
     return there

@@ -28,6 +28,7 @@ from viewkeeper.log.open_log import OpenLog
 from viewkeeper.log.storage import Storage, explain
 from viewkeeper.store.batches import BatchWriter
 from viewkeeper.store.housekeeping import Housekeeping
+from viewkeeper.store.kept_rows import KeptRows
 from viewkeeper.store.lookups import Found, Lookups
 from viewkeeper.store.scans import Scan
 from viewkeeper.store.small_files import SmallFiles
@@ -41,6 +42,7 @@ class Store(OpenLog):
         self.engine = engine
         self.small = SmallFiles(storage, engine.tuning)
         storage.inlined.most = engine.tuning.held_bytes
+        self.kept = KeptRows(storage, engine.tuning)
         self.lookups = Lookups(storage, engine, self.small)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
