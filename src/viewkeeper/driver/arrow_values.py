@@ -55,7 +55,7 @@ def why_not(expression: Expression) -> str | None:
     check = _CHECKS.get(type(expression))
     if quotient is not None:
         return None
-    if check is None:
+    if check is None or (isinstance(expression, e.Call) and expression.name not in FUNCTIONS):
         return f"{_shown(expression)} is left to the engine"
     return None if check(expression) else f"{_shown(expression)} of these types is left to the engine"
 

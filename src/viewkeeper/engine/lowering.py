@@ -136,7 +136,7 @@ class Lowering:
         expressions: Iterable[Expression] = (),
     ) -> Lowered | None:
         """What an operator returns if its inputs are on the driver and it can be computed there; else None."""
-        most = self.engine.tuning.driver_rows
+        most = self.engine.tuning.driver_rows if self.reader.lane == "auto" else 0
         tables = [_on_driver(part) for part in inputs]
         there = [table for table in tables if table is not None]
         if not most or len(there) < len(tables) or sum(table.num_rows for table in there) > most:

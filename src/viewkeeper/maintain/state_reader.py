@@ -97,6 +97,7 @@ class StateReader:
         self.common: CommonChanges | None = None
         self.recursions = Recursions(OnceEach())
         self.own = ""  # the view being maintained: reads of its own contents are not counted
+        self.lane = "auto"  # that of the view being maintained
         self.most_queries: int | None = None
         self.work = Work()
 

@@ -64,7 +64,7 @@ class Joins:
         self.source = source
         self.growing = growing
         self.updated = updated
-        self._most = space.engine.tuning.driver_join_rows
+        self._most = space.engine.tuning.driver_join_rows if space.reader.lane == "auto" else 0
         self._lookups: dict[tuple[Any, ...], _Lookup] = {}
         self._orders: dict[tuple[int, int], _Order | None] = {}
         self._kept: list[Rule] = []  # so that no other rule gets the id() of a rule in _orders
