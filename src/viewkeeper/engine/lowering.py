@@ -60,6 +60,7 @@ from viewkeeper.driver.arrow_operators import (
     united,
 )
 from viewkeeper.driver.arrow_values import evaluate, why_not
+from viewkeeper.driver.arrow_windows import first_rows, window_functions
 from viewkeeper.driver.numbers import LeftToEngine
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import Item, listed, parsed
@@ -155,6 +156,12 @@ class Lowering:
                 why = str(problem)
         self.left[why] = None
         return None
+
+    def on_driver(
+        self, inputs: Sequence[Lowered], outputs: tuple[Attribute, ...], compute: Callable[..., pa.Table]
+    ) -> Lowered | None:
+        """What a computation of a strategy returns if its inputs are on the driver, as for operators; else None."""
+        return self._here(inputs, outputs, compute)
 
     def given(self, lowered: Lowered) -> n.Node:
         """An expression that stands for an existing frame."""
@@ -584,11 +591,14 @@ class Lowering:
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
+        ties = whole_row(node.input.outputs, node.partition, node.order)
+        if here := self._here([below], node.outputs, partial(window_functions, node, ties)):
+            return replace(here, wide=below.wide)
         items: list[Item] = []
         for made in node.calls:
             keys = list(node.order)
             if made.tie_break:
-                keys += whole_row(node.input.outputs, node.partition, node.order)
+                keys += ties
             numbers = isinstance(made.text, Call) and made.text.name == ROW_NUMBER.name
             frame = ROWS_SO_FAR if numbers else made.frame  # its only frame, which keys of all types allow
             items.append((windowed(made.text, node.partition, keys, frame, self.engine.kind), made.output.label))
@@ -597,6 +607,8 @@ class Lowering:
     def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
         keys = [*node.order, *whole_row(node.input.outputs, node.partition, node.order)]
+        if here := self._here([below], node.outputs, partial(first_rows, node, keys)):
+            return replace(here, wide=below.wide)
         if not node.partition:
             frame = below.frame.orderBy(*[sort_column(key) for key in keys])
             if node.offset:
