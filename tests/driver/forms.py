@@ -27,6 +27,8 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "w": ("DECIMAL(38,10)", [*map(_D, ("0", "1.0000000001", _WIDE, f"-{_WIDE}", "0.0000000005", "12345.5")), None]),
     "s": ("STRING", ["", "a", "A", "ß", "straße", None, "zz%_\n日本"]),
     "t": ("STRING", ["a", "", "b", None, "É", "zz", "a\\b"]),
+    "u": ("STRING", ["a-b-c", "-", "  x y ", "日本日", "abcabc", None, "aAzZ09"]),
+    "z": ("STRING", ["12", "-7", "0.5", "-0.005", "2024-02-29", "", "x", None, "2147483648"]),
     "y": ("BOOLEAN", [True, False, None]),
     "e": ("DATE", [*map(dt.date.fromisoformat, ("1970-01-01", "1969-12-31", "2024-02-29", "0001-01-01")), None]),
     "h": ("DATE", [*map(dt.date.fromisoformat, ("9999-12-31", "1582-10-15", "2000-12-31", "1970-01-01")), None]),
@@ -75,6 +77,12 @@ def forms() -> Iterator[tuple[str, str]]:
         yield "`>`", f"{one} > 1.5"
         for kind in _TYPES:
             yield "`CAST`", f"CAST({one} AS {kind})"
+    for kind in ("TINYINT", "INT", "BIGINT", "DECIMAL(10,2)", "DECIMAL(38,18)", "DOUBLE", "DATE"):
+        yield "`CAST`", f"CAST(z AS {kind})"
+    for one, kind in (("y", "INT"), ("y", "STRING"), ("e", "STRING"), ("e", "TIMESTAMP_NTZ"), ("p", "DATE")):
+        yield "`CAST`", f"CAST({one} AS {kind})"
+    for kind in ("INT", "DATE"):
+        yield "`TRY_CAST`", f"TRY_CAST(z AS {kind})"
     for one in ("s", "t"):
         yield "`upper`", f"upper({one})"
         yield "`lower`", f"lower({one})"
@@ -84,11 +92,52 @@ def forms() -> Iterator[tuple[str, str]]:
         yield "`concat`", f"{one} || t"
         for pattern in ("a%", "%_", "zz%", "", "%ß%", "_"):
             yield "`LIKE`", f"{one} LIKE '{pattern}'"
+            yield "`ILIKE`", f"{one} ILIKE '{pattern}'"
         yield "`coalesce`", f"coalesce({one}, 'x')"
         yield "`IN`", f"{one} IN ('a', 'b', NULL)"
-    for one, part in itertools.product(("e", "h"), ("year", "month", "day", "quarter")):
+    for one, part in itertools.product(("e", "h"), _DATE_PARTS):
         yield f"`{part}`", f"{part}({one})"
+    for part in ("YEAR", "QUARTER", "MONTH", "DAY"):
+        yield "`EXTRACT`", f"EXTRACT({part} FROM e)"
+    for function, values in _CALLS.items():
+        for arguments in values:
+            yield f"`{function}`", f"{function}({arguments})"
     yield from _OTHERS
+
+
+_DATE_PARTS = (
+    *("year", "quarter", "month", "day", "dayofmonth"),
+    *("dayofweek", "weekday", "dayofyear", "weekofyear", "last_day"),
+)
+
+_CALLS = {
+    **dict.fromkeys(("trim", "ltrim", "rtrim", "btrim", "reverse", "octet_length"), ("u", "s", "concat(u, t)")),
+    **dict.fromkeys(("ucase", "lcase", "len", "character_length"), ("t",)),
+    **dict.fromkeys(("substring", "substr"), ("u, 2", "u, j, 2", "u, -2", "u, 0, 2", "u, 2, j", "s, i, j", "u, -9, 8")),
+    **dict.fromkeys(("left", "right"), ("u, 2", "u, j", "s, 1", "s, 0")),
+    "repeat": ("u, 2", "u, abs(j)"),
+    **dict.fromkeys(("lpad", "rpad"), ("u, 5, '*'", "u, abs(j), 'xy'", "u, 7", "s, 4, ''", "u, 4, t")),
+    "replace": ("u, 'a', 'xx'", "u, t, 'x'", "u, 'bc', s"),
+    "translate": ("u, 'abc', 'xy'", "u, '日a', 'z本'", "u, t, s"),
+    "split_part": ("u, '-', 2", "u, '-', -1", "u, 'bc', 1", "u, 'x', 3", "u, '-', j"),
+    "instr": ("u, 'b'", "u, t", "u, '日'"),
+    "locate": ("'b', u", "t, u"),
+    **dict.fromkeys(("startswith", "endswith", "contains"), ("u, 'a'", "u, t", "s, s")),
+    "concat_ws": ("'-', u, t", "t, s, u, t", "',', u"),
+    **dict.fromkeys(("floor", "ceil", "ceiling", "sign", "signum"), ("i", "b", "m", "k", "ti")),
+    **dict.fromkeys(("mod", "pmod"), ("i, j", "b, c", "j, 3")),
+    **dict.fromkeys(("date_add", "dateadd", "date_sub", "add_months"), ("e, j", "e, 1", "h, -30", "h, j")),
+    **dict.fromkeys(("datediff", "date_diff"), ("e, h", "h, DATE'2000-02-29'")),
+    "trunc": tuple(
+        f"{one}, '{unit}'" for one in "eh" for unit in ("year", "YYYY", "yy", "quarter", "MON", "mm", "week")
+    ),
+    "make_date": ("2024, j, 5", "j, 2, 28", "2023, 2, j"),
+    "to_date": ("e",),
+    "nullif": ("i, j", "s, 'a'", "m, 0.05", "i, 0"),
+    "nvl2": ("i, j, 0", "s, s, t"),
+    "greatest": ("i, b", "m, 1", "k, m, 2"),
+    "least": ("i, b", "m, 1.5"),
+}
 
 
 _OTHERS = [
@@ -113,6 +162,9 @@ _OTHERS = [
     ("`isnull`", "isnull(i)"),
     ("`isnotnull`", "isnotnull(s)"),
     ("`+`", "i + j * 2 - 1"),
+    ("`+`", "length(s) + 1"),
+    ("`*`", "abs(i) * 2.5"),
+    ("`CASE`", "CASE WHEN upper(t) = 'A' THEN length(t) ELSE year(e) END"),
     ("`*`", "m * (1 - k)"),
     ("`*`", "m * (1 - k) * (1 + k)"),
 ]

@@ -50,6 +50,8 @@ class Tables:
 class PlainReader:
     """Reads all rows of a table, only the columns that are asked for."""
 
+    lane = "auto"
+
     def __init__(self, engine: Engine, tables: Tables) -> None:
         self.engine = engine
         self.tables = tables

@@ -143,7 +143,7 @@ WRONG = [
 at line 1, column 34:
   CREATE MATERIALIZED VIEW v WITH (speed = 3) AS SELECT 1
                                    ^^^^^
-hint: the options are refresh, on, lag, keep, auxiliary""",
+hint: the options are refresh, on, lag, keep, auxiliary, lane""",
     ),
     (
         "CREATE MATERIALIZED VIEW v\n  WITH (refresh = 'daily') AS SELECT 1",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar, dataclass_transform
 
 from viewkeeper.algebra.types import INTEGERS, Type, as_decimal
 
-BOOLEAN, INT, BIGINT, DOUBLE, STRING = (Type(name) for name in ("boolean", "int", "bigint", "double", "string"))
+BOOLEAN, INT, BIGINT, DOUBLE, STRING, DATE = map(Type, ("boolean", "int", "bigint", "double", "string", "date"))
 VOID = Type("void")
 """The type of a literal NULL: it takes the type of the other values."""
 

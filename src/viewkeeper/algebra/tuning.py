@@ -161,7 +161,7 @@ class Tuning:
 
     @property
     def tuple_rows(self) -> int:
-        """Most rows that the driver takes one by one, as the rounds of a recursion do; fewer than it takes as columns."""
+        """Most rows that the driver takes one by one, as rounds of a recursion do; as columns it takes more."""
         return min(self.driver_rows, TUPLES)
 
     def __post_init__(self) -> None:

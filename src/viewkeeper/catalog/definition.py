@@ -23,7 +23,8 @@ class Definition:
     seconds; `auxiliary` is None where the user left it to the planner. `refreshed` is the epoch up to which a view
     that is refreshed on demand is true, 0 for every other. `sql` is text of the `language`: a query, or Datalog rules.
     `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
-    like one that is refreshed on demand. `violation` says what rows of an assertion lead to: "abort" or "warn".
+    like one that is refreshed on demand. `violation` says what rows of an assertion lead to: "abort" or "warn". With
+    `lane` "engine" no operator of its maintenance is computed on the driver.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Definition:
     language: str = "sql"
     suspended: int = 0
     violation: str = ""
+    lane: str = "auto"
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -77,7 +79,8 @@ class Definition:
     def options(self) -> dict[str, Any]:
         """The options chosen with WITH, and the defaults of the others."""
         body: dict[str, Any] = {"refresh": self.refresh, "on": self.on} if self.is_stored else {}
-        rest = {"lag": self.lag, "keep": self.keep, "auxiliary": self.auxiliary}
+        lane = self.lane if self.lane != "auto" else None
+        rest = {"lag": self.lag, "keep": self.keep, "auxiliary": self.auxiliary, "lane": lane}
         return body | {name: value for name, value in rest.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
@@ -100,6 +103,7 @@ class Definition:
             "language": self.language,
             **({"suspended": self.suspended} if self.suspended else {}),
             **({"violation": self.violation} if self.violation else {}),
+            **({"lane": self.lane} if self.lane != "auto" else {}),
         }
 
     @staticmethod
@@ -123,4 +127,5 @@ class Definition:
             body.get("language", "sql"),
             body.get("suspended", 0),
             body.get("violation", ""),
+            body.get("lane", "auto"),
         )

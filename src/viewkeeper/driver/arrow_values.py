@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 
 from viewkeeper.algebra import expressions as e
 from viewkeeper.algebra.expressions import BOOLEAN, VOID, Expression
+from viewkeeper.algebra.function_types import result_type
 from viewkeeper.algebra.types import INTEGERS, Type
 from viewkeeper.driver.arrow_functions import FUNCTIONS
+from viewkeeper.driver.cast_texts import read, written
 from viewkeeper.driver.numbers import (
     LeftToEngine,
     as_values,
@@ -55,7 +57,7 @@ def why_not(expression: Expression) -> str | None:
     check = _CHECKS.get(type(expression))
     if quotient is not None:
         return None
-    if check is None:
+    if check is None or (isinstance(expression, e.Call) and expression.name not in FUNCTIONS):
         return f"{_shown(expression)} is left to the engine"
     return None if check(expression) else f"{_shown(expression)} of these types is left to the engine"
 
@@ -96,11 +98,9 @@ def _shown(expression: Expression) -> str:
 
 
 def kind_of(expression: Expression) -> Type | None:
-    """The type of an expression, that of a function on the list included."""
-    if expression.type is None and isinstance(expression, e.Call) and expression.name in FUNCTIONS:
-        kinds = [kind_of(argument) for argument in expression.arguments]
-        known = [kind for kind in kinds if kind is not None]
-        return FUNCTIONS[expression.name].type(known) if len(known) == len(kinds) else None
+    """The type of an expression, that of a function on the list included: definitions may be older than its type."""
+    if expression.type is None and isinstance(expression, e.Call):
+        return result_type(expression.name, [kind_of(argument) for argument in expression.arguments])
     return expression.type
 
 
@@ -114,6 +114,12 @@ class _Rows:
     def of(self, node: Expression) -> Any:
         """The values of an expression."""
         return _FORMS[type(node)](self, node)
+
+    def kind(self, node: Expression) -> Type:
+        """The type of an expression, which is known if it is on the list."""
+        found = kind_of(node)
+        assert found is not None
+        return found
 
     def where(self, mask: Any, node: Expression) -> Any:
         """The values of an expression for some rows, and NULL for the others: only what is evaluated can raise."""
@@ -320,10 +326,14 @@ def _is_castable(has: Type | None, wanted: Type) -> bool:
         return has == VOID or has.name in _PLAIN
     numbers = has.is_integer or has.name == "decimal"
     if wanted.is_integer or wanted.name == "decimal":
-        return numbers
+        return numbers or has.name == "string" or (has.name == "boolean" and wanted.is_integer)
     if wanted.is_float:
-        return has.is_integer or has.is_float or (has.name == "decimal" and wanted.name == "double")
-    return wanted.name == "string" and (has.is_integer or has.name == "boolean")
+        return has.is_integer or has.is_float or (has.name in ("decimal", "string") and wanted.name == "double")
+    if wanted.name == "date":
+        return has.name in ("string", "timestamp_ntz")
+    if wanted.name == "timestamp_ntz":
+        return has.name == "date"
+    return wanted.name == "string" and (numbers or has.name in ("boolean", "date"))
 
 
 def cast_values(found: Any, has: Type, wanted: Type) -> Any:
@@ -332,7 +342,13 @@ def cast_values(found: Any, has: Type, wanted: Type) -> Any:
         return pa.scalar(None, wanted.arrow)
     if has.ddl == wanted.ddl:
         return found
+    if has.name == "string":
+        return read(found, wanted)
+    if wanted.name == "string" and has.name in ("decimal", "date"):
+        return written(found)
     try:
+        if {has.name, wanted.name} == {"date", "timestamp_ntz"}:
+            return found.cast(wanted.arrow, safe=False)
         if wanted.name == "decimal":
             return rescaled(found, wanted.scale, wanted.precision)
         if has.name == "decimal" and wanted.is_integer:
@@ -400,11 +416,8 @@ def _can_choose(node: e.Case) -> bool:
 
 def _can_call(node: e.Call) -> bool:
     found = FUNCTIONS.get(node.name)
-    kinds = [kind_of(argument) for argument in node.arguments]
-    known = [kind for kind in kinds if kind is not None]
-    if found is None or node.distinct or len(known) < len(kinds):
-        return False
-    return found.takes(known, node)
+    kind = result_type(node.name, [kind_of(argument) for argument in node.arguments])
+    return found is not None and kind is not None and not node.distinct and node.where is None and found.takes(node)
 
 
 def _is_number(node: Expression) -> bool:
@@ -429,7 +442,7 @@ _CHECKS: dict[type[Expression], Callable[[Any], bool]] = {
     e.Between: lambda node: _comparable(node, *node.children) and all(map(_is_ordered, node.children)),
     e.Arithmetic: _can_compute,
     e.Negative: lambda node: _is_number(node.child),
-    e.Cast: lambda node: not node.tries and _is_castable(kind_of(node.child), node.type),
+    e.Cast: lambda node: _is_castable(kind_of(node.child), node.type),
     e.Case: _can_choose,
     e.Call: _can_call,
 }

@@ -78,6 +78,32 @@ def remainder(left: Any, right: Any) -> Any:
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
 
 
+def positive_remainder(left: Any, right: Any) -> Any:
+    """The remainder of a whole division by a positive number: never negative."""
+    found = remainder(left, right)
+    if pc.any(_array(pc.less(right, pa.scalar(0, right.type)))).as_py():
+        raise LeftToEngine("a remainder of a division by a negative number")
+    negative = pc.less(found, pa.scalar(0, found.type))
+    return pc.if_else(pc.fill_null(negative, False), pc.add(found, right), found)
+
+
+def signs(found: Any) -> Any:
+    """-1, 0 or 1 as DOUBLE."""
+    if pa.types.is_decimal(found.type):
+        return pc.sign(found).cast(pa.int64()).cast(pa.float64())
+    return pc.sign(found).cast(pa.float64())
+
+
+def whole_numbers(function: Callable[[Any], Any], found: Any) -> Any:
+    """Numbers rounded down or up to whole ones."""
+    if pa.types.is_integer(found.type):
+        return found.cast(pa.int64())
+    if not found.type.scale:
+        return rescaled(found, 0, min(_WIDEST, found.type.precision + 1))
+    wide = found.cast(pa.decimal256(found.type.precision + 1, found.type.scale))
+    return rescaled(function(wide), 0, min(_WIDEST, found.type.precision - found.type.scale + 1))
+
+
 # decimals -----------------------------------------------------------------------------------------
 
 
@@ -129,7 +155,7 @@ def decimal_quotient(left: Any, right: Any, result: Type) -> Any:
     shift = _QUOTIENT_SCALE + right.type.scale - left.type.scale
     room = max(0, result.scale + 1 + right.type.scale - left.type.scale)
     found: list[int | None] = []
-    for dividend, divisor in zip(_digits(left), _digits(right), strict=True):
+    for dividend, divisor in zip(digits_of(left), digits_of(right), strict=True):
         if dividend is None or divisor is None:
             found.append(None)
             continue
@@ -144,8 +170,10 @@ def decimal_quotient(left: Any, right: Any, result: Type) -> Any:
     return decimals(found, result)
 
 
-def _digits(values: Any) -> list[int | None]:
-    """Decimals as integers: all their digits."""
+def digits_of(values: Any) -> list[int | None]:
+    """Decimals as integers: all their digits. Integers as they are."""
+    if pa.types.is_integer(values.type):
+        return list(values.to_pylist())
     scale = values.type.scale
     return [None if value is None else int(value.scaleb(scale)) for value in values.to_pylist()]
 

@@ -102,6 +102,10 @@ class Reader(Protocol):
     """Reads stored relations, and recursive ones, in the states that a plan asks for."""
 
     @property
+    def lane(self) -> str:
+        """'auto', or 'engine' if no operator is to be computed on the driver."""
+
+    @property
     def queries(self) -> int:
         """How many queries it has run so far."""
 

@@ -60,6 +60,7 @@ from viewkeeper.driver.arrow_operators import (
     united,
 )
 from viewkeeper.driver.arrow_values import evaluate, why_not
+from viewkeeper.driver.arrow_windows import first_rows, window_functions
 from viewkeeper.driver.numbers import LeftToEngine
 from viewkeeper.engine.bags import consolidated, grouped_sums
 from viewkeeper.engine.connect_columns import Item, listed, parsed
@@ -145,7 +146,7 @@ class Lowering:
         wide: Tables = (),
     ) -> Lowered | None:
         """What an operator returns if its inputs are on the driver and it can be computed there; else None."""
-        most = self.engine.tuning.driver_rows
+        most = allowed = self.engine.tuning.driver_rows if self.reader.lane == "auto" else 0
         there: list[pa.Table] = []
         for part in inputs:
             table = _on_driver(part)
@@ -153,7 +154,7 @@ class Lowering:
                 return None
             there.append(table)
             most -= table.num_rows
-        if most < 0 or not self.engine.tuning.driver_rows:
+        if most < 0 or not allowed:
             return None
         why = next((found for value in expressions if (found := why_not(value)) is not None), None)
         if why is None and any(
@@ -168,6 +169,12 @@ class Lowering:
                 why = str(problem)
         self.left[why] = None
         return None
+
+    def on_driver(
+        self, inputs: Sequence[Lowered], outputs: tuple[Attribute, ...], compute: Callable[..., pa.Table]
+    ) -> Lowered | None:
+        """What a computation of a strategy returns if its inputs are on the driver, as for operators; else None."""
+        return self._here(inputs, outputs, compute)
 
     def given(self, lowered: Lowered) -> n.Node:
         """An expression that stands for an existing frame."""
@@ -610,11 +617,14 @@ class Lowering:
 
     def _window(self, node: n.Window, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
+        ties = whole_row(node.input.outputs, node.partition, node.order)
+        if here := self._here([below], node.outputs, partial(window_functions, node, ties), wide=below.wide):
+            return here
         items: list[Item] = []
         for made in node.calls:
             keys = list(node.order)
             if made.tie_break:
-                keys += whole_row(node.input.outputs, node.partition, node.order)
+                keys += ties
             numbers = isinstance(made.text, Call) and made.text.name == ROW_NUMBER.name
             frame = ROWS_SO_FAR if numbers else made.frame  # its only frame, which keys of all types allow
             items.append((windowed(made.text, node.partition, keys, frame, self.engine.kind), made.output.label))
@@ -623,6 +633,8 @@ class Lowering:
     def _top(self, node: n.Top, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.partition) if binding else None)
         keys = [*node.order, *whole_row(node.input.outputs, node.partition, node.order)]
+        if here := self._here([below], node.outputs, partial(first_rows, node, keys), wide=below.wide):
+            return here
         if not node.partition:
             frame = below.frame.orderBy(*[sort_column(key) for key in keys])
             if node.offset:

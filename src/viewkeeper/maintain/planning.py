@@ -41,8 +41,9 @@ _HEAVY = (n.Join, n.Outer, n.Exists, n.Distinct, n.Monus, n.Least, n.Aggregate, 
 class PlanReader:
     """A reader for planning: records what would be read, and reads nothing."""
 
-    def __init__(self, engine: Engine, find: Find) -> None:
+    def __init__(self, engine: Engine, find: Find, lane: str) -> None:
         self.engine = engine
+        self.lane = lane
         self.find = find
         self.readings: list[Reading] = []
         self.queries = 0
@@ -156,14 +157,25 @@ def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan 
     expressions = strategy_of(relation).computed(relation, relation.definition.maintained, key)
     if not expressions:
         return None
-    reader = PlanReader(engine, find)
+    reader = PlanReader(engine, find, relation.definition.lane)
     lowering = Lowering(engine, reader, looks=False)
-    for expression in expressions:
-        lowering.lower(expression)
+    done = [lowering.lower(expression) for expression in expressions]
     readings = reader.readings
+    lane = "driver" if all(lowered.rows is not None or lowered.empty for lowered in done) else "engine"
+    full = (r.name for r in readings if not r.columns and rows_of(find(r.relation)) > engine.tuning.whole_rows)
+    left = _kept_from_driver(lowering, full) if lane == "engine" else ()
     if not isinstance(relation, VirtualView) and all(reading.relation != relation.id for reading in readings):
         readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
-    return Plan(tuple(readings), reader.queries + 1)
+    return Plan(tuple(readings), reader.queries + 1, lane, left)
+
+
+def _kept_from_driver(lowering: Lowering, full: Iterable[str]) -> tuple[str, ...]:
+    """Why a small change is not computed on the driver: an option, what is left to the engine, what is read in full."""
+    if lowering.reader.lane == "engine":
+        return ("lane = 'engine'",)
+    if not lowering.engine.tuning.driver_rows:
+        return ("driver_rows = 0",)
+    return tuple(dict.fromkeys((*lowering.left, *(f"{name} is read in full" for name in full))))
 
 
 def _sized(reading: Reading, find: Find, groups: int, tuning: Tuning) -> Reading:

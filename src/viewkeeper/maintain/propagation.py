@@ -312,6 +312,7 @@ def maintain(
     """Maintains one stored view: by an incremental or a full refresh, whichever the plan chooses."""
     began = time.perf_counter()
     reader.own = relation.id
+    reader.lane = relation.definition.lane
     how = compared(tx, relation) if relation.id in tx.redefined else None
     choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.dependents))
     task = Task(tx, relation, node, changed, reader, how)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Attribute, Name, disjunction, is_null
-from viewkeeper.algebra.rows import consolidate, expand, is_among, rows_among
+from viewkeeper.algebra.rows import consolidate, expand, is_among, row_tuples, rows_among
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
 from viewkeeper.catalog.relations import Auxiliary, Relation
@@ -115,6 +115,7 @@ class StateReader:
         self.common: CommonChanges | None = None
         self.recursions = Recursions(OnceEach())
         self.own = ""  # the view being maintained: reads of its own contents are not counted
+        self.lane = "auto"  # that of the view being maintained
         self.most_queries: int | None = None
         self.work = Work()
 

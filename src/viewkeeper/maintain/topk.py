@@ -12,6 +12,7 @@ fewer copies of its last row than S has: deleted copies are taken from T first, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +39,7 @@ from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.delta.laws import once
+from viewkeeper.driver.arrow_windows import Buffered, buffer_positions
 from viewkeeper.engine.bags import grouped_sums
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
@@ -73,8 +75,10 @@ def change_buffer(
     pairs = tuple((a, a) for a in node.partition)
     before = lowering.lower(n.Restrict(stored, change, pairs) if pairs else stored)
     layout = _Layout(node)
-    frame = _positions(lowering, node, layout, before, below)
-    kept = lowering.reader.keep(Lowered(frame, layout.outputs))
+    keys = [*node.order, *whole_row(node.outputs, node.partition, node.order)]
+    placed = partial(buffer_positions, node, keys, Buffered(layout.was, layout.will, layout.again))
+    here = lowering.on_driver([before, below], layout.outputs, placed)
+    kept = lowering.reader.keep(here or Lowered(_positions(lowering, node, layout, before, below), layout.outputs))
     table = kept.known[0] if kept.known else lowering.engine.fetch(kept.frame)
     if table.num_rows == 0:
         return None
@@ -157,8 +161,7 @@ def _as_change(lowering: Lowering, node: n.Top, layout: _Layout, table: pa.Table
     parts = [table.select(labels).append_column(pa.field(WEIGHT, pa.int64()), weight)]
     lost = table.filter(again)
     if lost.num_rows:
-        schema = Schema(tuple(Column(a.label, a.type) for a in layout.outputs))
-        keys = Lowered(lowering.engine.arrow(lost, schema), layout.outputs, known=(lost,), narrow=True)
+        keys = lowering.reader.local(lost, layout.outputs)
         pairs = tuple((a, a) for a in node.partition)
         rows = n.Restrict(source, lowering.given(keys), pairs) if pairs else source
         filled = lowering.reader.keep(lowering.lower(replace(node, input=rows)))

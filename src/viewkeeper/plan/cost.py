@@ -79,10 +79,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan for a change of one input: what it reads, and its queries other than those reads."""
+    """The plan for a change of one input: what it reads, and its queries other than those reads.
+
+    `lane` is that of a small change; `left` says what keeps it from the driver.
+    """
 
     readings: tuple[Reading, ...]
     queries: int = 1
+    lane: str = "driver"
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,11 @@ class _Given:
     given: Mapping[str, Frame]
 
     @property
+    def lane(self) -> str:
+        """That of the reader of stored relations."""
+        return self.stored.lane
+
+    @property
     def queries(self) -> int:
         """The number of queries it has run so far."""
         return self.stored.queries

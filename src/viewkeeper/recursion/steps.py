@@ -71,7 +71,7 @@ class Joins:
         self.source = source
         self.growing = growing
         self.updated = updated
-        self._most = space.engine.tuning.tuple_rows
+        self._most = space.engine.tuning.tuple_rows if space.reader.lane == "auto" else 0
         self._lookups: dict[tuple[Any, ...], _Lookup] = {}
         self._keyed: dict[str | int, Keyed] = {}
         self._orders: Orders = {} if orders is None else orders

@@ -17,8 +17,9 @@ from sqlglot import exp
 
 from viewkeeper.algebra import expressions as e
 from viewkeeper.algebra.expressions import VOID, Expression, is_widening
+from viewkeeper.algebra.function_types import result_type
 from viewkeeper.algebra.types import Type
-from viewkeeper.sql.coercion import Operation, common_type_of, operation
+from viewkeeper.sql.coercion import Operation, common_type_of, is_number, operation
 from viewkeeper.sql.conditions import put_together, unwrapped
 from viewkeeper.sql.dialect import COMPARISONS, literal_suffix, render
 from viewkeeper.sql.fallible import family
@@ -44,6 +45,7 @@ _LIKE: dict[type[exp.Expr], str] = {exp.Like: "like", exp.ILike: "ilike"}
 _CHOICES = ("coalesce", "ifnull", "nvl")
 _NUMBERS = ("L", "S", "Y")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
+_DATE_PARTS = ("year", "quarter", "month", "day")
 
 
 class Trees:
@@ -240,7 +242,9 @@ class Trees:
         if name in _CHOICES and arguments:
             fallible = not _is_one_family(arguments)
             arguments = self._of_one_type(arguments)
-            kind = kind or e.common(arguments)
+        if name in ("greatest", "least") and all(part.type is not None and is_number(part.type) for part in arguments):
+            arguments = self._of_one_type(arguments)
+        kind = kind or result_type(name, [argument.type for argument in arguments])
         return e.Call(name, tuple(arguments), kind, distinct, fallible=fallible)
 
     def _filtered(self, node: exp.Filter) -> Expression | None:
@@ -250,7 +254,15 @@ class Trees:
         return replace(made, where=self.of(node.expression.this))
 
     def _joined(self, node: exp.DPipe) -> Expression:
-        return e.Call("concat", tuple(self._all(put_together(node, exp.DPipe))), _type_mark(node))
+        parts = self._all(put_together(node, exp.DPipe))
+        return e.Call("concat", tuple(parts), _type_mark(node) or result_type("concat", [part.type for part in parts]))
+
+    def _extract(self, node: exp.Extract) -> Expression | None:
+        """EXTRACT of a date is the function of its name."""
+        child, name = self.of(node.expression), node.this.name.lower()
+        if name not in _DATE_PARTS or child.type != e.DATE or not _has_only(node, "this", "expression"):
+            return None
+        return e.Call(name, (child,), e.INT)
 
     def _lambda(self, node: exp.Lambda) -> Expression | None:
         if not _has_only(node, "this", "expressions"):
@@ -364,6 +376,7 @@ _FORMS: dict[type[exp.Expr], Callable[[Trees, Any], Expression | None]] = {
     exp.Case: Trees._case,
     exp.Anonymous: Trees._call,
     exp.DPipe: Trees._joined,
+    exp.Extract: Trees._extract,
     exp.Lambda: Trees._lambda,
     exp.Filter: Trees._filtered,
     **dict.fromkeys(_COMPARISONS, Trees._comparison),

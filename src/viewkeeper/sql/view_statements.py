@@ -24,6 +24,7 @@ class ViewOptions:
     lag: float | None = None
     keep: float | None = None
     auxiliary: bool | None = None
+    lane: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -328,10 +329,15 @@ def _auxiliary(cursor: Cursor, options: ViewOptions) -> ViewOptions:
     return replace(options, auxiliary=value == "true")
 
 
+def _lane(cursor: Cursor, options: ViewOptions) -> ViewOptions:
+    return replace(options, lane=_choice(cursor, "lane", ("auto", "engine")))
+
+
 _OPTIONS: dict[str, Callable[[Cursor, ViewOptions], ViewOptions]] = {
     "refresh": _refresh,
     "on": _on,
     "lag": _lag,
     "keep": _keep,
     "auxiliary": _auxiliary,
+    "lane": _lane,
 }

@@ -73,6 +73,7 @@ def create_view(tx: OpenTransaction, statement: sql.CreateView) -> None:
         uses=made.uses,
         engine=tx.store.engine.kind,
         auxiliary=statement.options.auxiliary,
+        lane=statement.options.lane,
     )
     _check_options(statement.name, definition, made.node)
     with tx.defining():
@@ -149,7 +150,7 @@ def _with_auxiliaries(
     node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
     parts = split(node, _new_id, _sorted_by(there.get), tx.store.tuning.topk_slack)
     free = [] if former is None or definition.is_demand or former.definition.is_demand else _free(tx, former, others)
-    hidden = _auxiliaries(tx, parts, definition.on, free)
+    hidden = _auxiliaries(tx, parts, definition.on, definition.lane, free)
     return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
 
 
@@ -198,13 +199,14 @@ def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan]
     return first_column
 
 
-def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]) -> dict[str, str]:
+def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: list[Derived]) -> dict[str, str]:
     """Creates the auxiliary relations of a view, or finds equal ones; returns the real id for each planned one.
 
-    A view that is refreshed on demand shares none, because its own are up to date as of its own last refresh. `free`
-    ones are redefined where that can be maintained incrementally.
+    A view that is refreshed on demand shares none, because its own are up to date as of its own last refresh; others
+    share those of their own lane. `free` ones are redefined where that can be maintained incrementally.
     """
-    shared = [r for r in tx.alive() if isinstance(r, Auxiliary) and not r.definition.is_demand]
+    there_are = (r for r in tx.alive() if isinstance(r, Auxiliary))
+    shared = [r for r in there_are if not r.definition.is_demand and r.definition.lane == lane]
     there: dict[str, Derived] = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
     ids: dict[str, str] = {}
     for part in parts.auxiliaries:
@@ -220,12 +222,13 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, free: list[Derived]
         if again is not None:
             free.remove(again)
             ids[key] = again.id
-            definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(_renamed(node, ids)), uses=uses)
+            stored = to_json(_renamed(node, ids))
+            definition = Definition(AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane)
             tx.defined[again.id] = definition
             tx.redefined.add(again.id)
             there[print_] = as_derived(tx.by_id(again.id))
             continue
-        definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses)
+        definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses, lane=lane)
         relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
         tx.to_load.add(key)

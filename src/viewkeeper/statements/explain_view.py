@@ -160,7 +160,7 @@ def _changes(store: Store, state: State, relation: Derived, names: Mapping[str, 
         name = names.get(key, state.relations[key].name)
         if strategy.name == FIXPOINT:
             text, entered = strategy.formula(node, key)
-            found[name] = {"change": text, "reads": entered, "cost": None}
+            found[name] = {"change": text, "reads": entered, "lane": _lane_of_rounds(store, relation), "cost": None}
             continue
         plan = plan_of(store.engine, state.relations.__getitem__, relation, key)
         if plan is None:
@@ -169,8 +169,18 @@ def _changes(store: Store, state: State, relation: Derived, names: Mapping[str, 
         reads = [_reading(state, names, reading) for reading in plan.readings if reading.relation != relation.id]
         if differentiate(differentiated(node, strategy.name), {key}, {key}) is None:
             more = [*more, "rows that are only inserted do not matter: foreign keys cannot refer to them yet"]
-        found[name] = {"change": text, "reads": reads + more, "cost": _cost(store, state, relation, key)}
+        lane = {"small change": plan.lane, "on the engine": list(plan.left)}
+        cost = _cost(store, state, relation, key)
+        found[name] = {"change": text, "reads": reads + more, "lane": lane, "cost": cost}
     return found
+
+
+def _lane_of_rounds(store: Store, relation: Derived) -> dict[str, Any]:
+    """The lane of a small change of a recursion: each round has its own."""
+    most = store.tuning.tuple_rows if relation.definition.lane == "auto" else 0
+    left = [f"rounds that join more than {most:,} rows, or rows of which only the engine can tell that they match"]
+    left = left if most else ["every round"]
+    return {"small change": "driver" if most else "engine", "on the engine": left}
 
 
 def _rederived(store: Store, state: State, query: n.Node) -> list[dict[str, Any]]:
@@ -290,6 +300,8 @@ def _change_lines(changes: dict[str, dict[str, Any]]) -> list[str]:
     for table, change in changes.items():
         lines.append(f"when {table} changes, δ = {change['change']}")
         lines += [f"  {read}" for read in change["reads"] or ["reads nothing but the change"]]
+        lane, left = change["lane"]["small change"], "; ".join(change["lane"]["on the engine"])
+        lines.append(f"  lane of a small change: {lane}{f' (on the engine: {left})' if left else ''}")
         cost = change["cost"]
         if cost is None:
             continue
