@@ -24,6 +24,7 @@ class Definition:
     that is refreshed on demand is true, 0 for every other. `sql` is text of the `language`: a query, or Datalog rules.
     `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
     like one that is refreshed on demand. `violation` says what rows of an assertion lead to: "abort" or "warn".
+    `runners_up` is the id of the relation with the runners-up of a stored group-by, empty if it has none.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Definition:
     language: str = "sql"
     suspended: int = 0
     violation: str = ""
+    runners_up: str = ""
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -100,6 +102,7 @@ class Definition:
             "language": self.language,
             **({"suspended": self.suspended} if self.suspended else {}),
             **({"violation": self.violation} if self.violation else {}),
+            **({"runners_up": self.runners_up} if self.runners_up else {}),
         }
 
     @staticmethod
@@ -123,4 +126,5 @@ class Definition:
             body.get("language", "sql"),
             body.get("suspended", 0),
             body.get("violation", ""),
+            body.get("runners_up", ""),
         )

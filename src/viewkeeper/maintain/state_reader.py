@@ -96,7 +96,7 @@ class StateReader:
         self.fetched: Fetched | None = None  # these three are shared by the views of one transaction
         self.common: CommonChanges | None = None
         self.recursions = Recursions(OnceEach())
-        self.own = ""  # the view being maintained: reads of its own contents are not counted
+        self.own: frozenset[str] = frozenset()  # the view being maintained: reads of its own contents are not counted
         self.most_queries: int | None = None
         self.work = Work()
 
@@ -151,7 +151,7 @@ class StateReader:
         keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
         picked = pick(self._source(relation, scan.state), keys)
         found = None if picked.is_empty else self._on_driver(scan, relation, picked)
-        if relation.id != self.own:
+        if relation.id not in self.own:
             self.work.count(relation, scan.state, picked, picked.file_rows if found is None else found.looked_at)
         if picked.is_empty:
             return self._nothing(scan)
