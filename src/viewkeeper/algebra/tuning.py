@@ -21,6 +21,7 @@ LEAST = {
     "view_threads": 1,
     "action_threads": 1,
     "action_attempts": 1,
+    "runners_up": 1,
 }
 """The smallest value of a threshold, where it is not 0."""
 
@@ -158,6 +159,12 @@ class Tuning:
 
     topk_slack: int = 50
     """A top-k holds twice this many rows, or twice its LIMIT if that is more; the rest is the buffer for deletes."""
+
+    runners_up: int = 64
+    """Values kept behind each minimum and maximum of a large group, for when it is deleted; at most twice as many."""
+
+    large_group: int = 1_000
+    """Rows of a group that is large: of a smaller one all rows are read again when it loses an extremum."""
 
     @property
     def tuple_rows(self) -> int:

@@ -25,6 +25,7 @@ class Definition:
     `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
     like one that is refreshed on demand. `violation` says what rows of an assertion lead to: "abort" or "warn". With
     `lane` "engine" no operator of its maintenance is computed on the driver.
+    `runners_up` is the id of the relation with the runners-up of a stored group-by, empty if it has none.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Definition:
     suspended: int = 0
     violation: str = ""
     lane: str = "auto"
+    runners_up: str = ""
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -104,6 +106,7 @@ class Definition:
             **({"suspended": self.suspended} if self.suspended else {}),
             **({"violation": self.violation} if self.violation else {}),
             **({"lane": self.lane} if self.lane != "auto" else {}),
+            **({"runners_up": self.runners_up} if self.runners_up else {}),
         }
 
     @staticmethod
@@ -128,4 +131,5 @@ class Definition:
             body.get("suspended", 0),
             body.get("violation", ""),
             body.get("lane", "auto"),
+            body.get("runners_up", ""),
         )

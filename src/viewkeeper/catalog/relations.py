@@ -100,7 +100,8 @@ class Derived(Relation):
     @property
     def needs(self) -> tuple[str, ...]:
         """The ids of the relations that the definition reads, and of its auxiliary relations."""
-        return (*self.definition.uses, *self.definition.hidden)
+        definition = self.definition
+        return (*definition.uses, *definition.hidden, *((definition.runners_up,) if definition.runners_up else ()))
 
     def redefined(self, definition: Definition, epoch: int) -> Self:
         """The relation with another definition from an epoch on."""

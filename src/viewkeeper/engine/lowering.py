@@ -287,8 +287,9 @@ class Lowering:
         if self.engine.kind == "sail" and any(isinstance(part, (n.Aggregate, n.Distinct)) for part in node.walk()):
             one = integer(1)  # see forgetful
             columns = [(call("element_at", call("array", Name(name)), one), name) for name in below.columns]
+        frame = below.frame  # it may start the engine, which columns need
         made = parsed(meant(node.text, self.engine.kind)).alias(*names)
-        frame = below.frame.select(*listed(*columns), made)
+        frame = frame.select(*listed(*columns), made)
         labels = [attribute.label for attribute in node.outputs]
         frame = frame.select(*listed(*labels, *below.weights))
         return _by_engine(below, frame, outputs=node.outputs)
@@ -604,12 +605,13 @@ class Lowering:
             wide=all_renamed(below.keys, [(a, a) for a in node.groups]),
         ):
             return here
+        frame = below.frame  # it may start the engine, which columns need
         calls = listed(*[(aggregate(made, self.engine.kind), made.output.label) for made in node.calls])
         labels = [a.label for a in node.groups]
         if calls:
-            frame = below.frame.groupBy(*labels).agg(*calls) if labels else below.frame.agg(*calls)
+            frame = frame.groupBy(*labels).agg(*calls) if labels else frame.agg(*calls)
         else:
-            frame = below.frame.select(*labels).distinct()
+            frame = frame.select(*labels).distinct()
         frame = frame.select(*listed(*[a.label for a in node.outputs]))
         pairs = [(a, a) for a in node.groups]
         known, wide = (all_renamed(tables, pairs) for tables in (below.known, below.wide))

@@ -6,7 +6,7 @@
 is one more GROUP BY, of those sums and the stored groups, on the driver: counts and sums are multiplied by weights and
 added. Every group stores the count of its rows and of the values that are not NULL, so that 5 - 5 is NULL and not 0
 when no value is left. An extremum is the better of the stored and the inserted one, unless the stored one was deleted
-and no inserted value reaches it: only then that group is read again.
+and no inserted value reaches it: only then the next one is taken from the runners-up, or that group is read again.
 
 Where an aggregate has no such state, or too many groups are touched, the touched groups are computed again:
 
@@ -27,6 +27,7 @@ from viewkeeper.algebra.cast import cast_table
 from viewkeeper.algebra.expressions import Attribute, Expression, Numbers, cast, column, integer
 from viewkeeper.algebra.expressions import call as call_of
 from viewkeeper.algebra.extrema import extremum
+from viewkeeper.algebra.ordered_values import as_before, in_order
 from viewkeeper.algebra.rows import canonical_array, filter_rows, row_tuples, rows_among, signed, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type
@@ -39,6 +40,7 @@ from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import TypeMismatch
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.net_changes import join_change, join_rows, less
+from viewkeeper.maintain.runners_up import Followers, RunnersUp
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
 from viewkeeper.plan.strategy_names import FOLD
@@ -48,16 +50,28 @@ EXTREMA = ("min", "max")
 
 @dataclass(frozen=True)
 class Folded:
-    """The change of a stored group-by, and how many groups had to be read again; no table if groups are too many."""
+    """The change of a stored group-by; no table if groups are too many.
+
+    `reread`: how many groups had to be read again. `replaced`: how many lost an extremum that had runners-up.
+    """
 
     table: pa.Table | None
     reread: int = 0
+    replaced: int = 0
 
 
-def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, change: n.Node) -> Folded | None:
+def fold(
+    lowering: Lowering,
+    node: n.Aggregate,
+    stored: n.Scan,
+    source: n.Node,
+    change: n.Node,
+    runners: RunnersUp | None = None,
+) -> Folded | None:
     """The change of `node`, whose contents are `stored`, when its input changes by `change`; None if that is empty.
 
-    `source` is the input after the change, for groups that have to be read again.
+    `source` is the input after the change, for groups that have to be read again. The change of `runners` is recorded
+    in them, if there is a table.
     """
     if any(call.function in EXTREMA and call.output.type.is_nested for call in node.calls):
         return Folded(None)
@@ -66,6 +80,8 @@ def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, 
     below = lowering.lower(change)
     if below.empty:
         return None
+    if runners is not None and not runners.is_empty:
+        below = lowering.reader.keep(below)  # runners-up follow single values, not extrema of a change
     layout = _Layout(node)
     gains = _gains_of(node, layout, below.rows) if below.rows is not None else _summed(lowering, node, layout, below)
     if gains is None:
@@ -80,7 +96,21 @@ def fold(lowering: Lowering, node: n.Aggregate, stored: n.Scan, source: n.Node, 
     before = lowering.reader.keep(lowering.reader.scan(stored, binding)).rows
     if before is None:
         return Folded(None)
-    return _as_change(lowering, node, layout, _merged(node, layout, before, gains), before, source)
+    table = _merged(node, layout, before, gains)
+    following = _following(runners, layout, table, below.rows)
+    return _as_change(_Fresh(lowering, node, layout, source, runners), table, before, following)
+
+
+def _following(
+    runners: RunnersUp | None, layout: _Layout, table: pa.Table, change: pa.Table | None
+) -> dict[int, Followers]:
+    """The extrema of the touched groups by their runners-up, which follow the change."""
+    if runners is None or runners.is_empty:
+        return {}
+    if change is None:
+        runners.forgotten = True
+        return {}
+    return runners.follow(change, table.select([group.label for group in layout.groups]))
 
 
 class _Layout:
@@ -167,7 +197,7 @@ def _merged(node: n.Aggregate, layout: _Layout, before: pa.Table, gains: pa.Tabl
         old, gain = before.column(call.output.label), gains.column(new.label)
         if index in layout.extrema:
             stored, inserted, deleted = (a.label for a in layout.extrema[index])
-            old, gain = _in_order(old), _in_order(canonical_array(gain, call.output.type))
+            old, gain = in_order(old), in_order(canonical_array(gain, call.output.type))
             none = pa.scalar(None, gain.type)
             plus = pc.greater(weights, 0)
             held |= {stored: old, inserted: pa.nulls(len(old), old.type), deleted: pa.nulls(len(old), old.type)}
@@ -208,31 +238,6 @@ def _grouped(table: pa.Table, keys: list[str], totals: dict[str, tuple[str, str]
     return pa.table({**{key: shown.column(key) for key in keys}, **{k: v.take(order) for k, v in found.items()}})
 
 
-def _in_order(values: Any) -> Any:
-    """Values that Arrow compares in the order of SQL. Floats become integers, because NaN is the greatest in SQL."""
-    kind = values.type
-    if pa.types.is_boolean(kind):
-        return values.cast(pa.int8())
-    if pa.types.is_temporal(kind):
-        return values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    if not pa.types.is_floating(kind):
-        return values
-    wide = values.cast(pa.float64())
-    bits = np.array(wide.fill_null(0.0).to_numpy(zero_copy_only=False)).view(np.int64)
-    ordered = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
-    return pa.array(ordered, mask=wide.is_null().to_numpy(zero_copy_only=False))
-
-
-def _as_before(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """The inverse of `_in_order`."""
-    if not pa.types.is_floating(kind):
-        return values.cast(kind)
-    ordered = values.fill_null(0).to_numpy()
-    bits = np.where(ordered < 0, ordered ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), ordered)
-    floats = pa.array(bits.view(np.float64), mask=values.is_null().to_numpy())
-    return pa.chunked_array([floats]).cast(kind)
-
-
 # the change ---------------------------------------------------------------------------------------
 
 
@@ -243,44 +248,82 @@ def _count_of(node: n.Aggregate, argument: Attribute | None) -> int:
     return next(i for i, c in enumerate(node.calls) if c.function == "count" and c.argument == argument)
 
 
-def _as_change(
-    lowering: Lowering, node: n.Aggregate, layout: _Layout, table: pa.Table, before: pa.Table, source: n.Node
-) -> Folded:
-    """The touched groups as a change: old rows deleted, new ones inserted; after a lost extremum, read again."""
+@dataclass(frozen=True)
+class _Fresh:
+    """What is needed to read groups again that lost an extremum."""
+
+    lowering: Lowering
+    node: n.Aggregate
+    layout: _Layout
+    source: n.Node
+    runners: RunnersUp | None
+
+    def rows(self, keys: pa.Table) -> pa.Table:
+        """The group-by of some groups, from its input."""
+        outputs = tuple(self.layout.groups)
+        frame = self.lowering.engine.arrow(keys, Schema(tuple(Column(a.label, a.type) for a in outputs)))
+        known = Lowered(frame, outputs, known=(keys,), narrow=True)
+        pairs = tuple(zip(self.node.groups, outputs, strict=True))
+        restricted = n.Restrict(self.source, self.lowering.given(known), pairs)
+        fresh = self.lowering.lower(replace(self.node, input=restricted))
+        return self.lowering.reader.keep(fresh).known[0]
+
+    def extrema(self, runners: RunnersUp, index: int, values: Any, lost: Any, touched: pa.Table, rows: Any) -> Any:
+        """The values of an aggregate with those of lost groups from its input; their runners-up are kept."""
+        at = np.flatnonzero(lost)
+        most = int(rows.to_numpy()[at].max())
+        wanted = runners.tuning.runners_up if runners.is_empty else runners.more(len(at), most)
+        found = runners.read(index, self.source, take(touched, at.tolist()), self.layout.groups, wanted)
+        return pc.replace_with_mask(values.combine_chunks(), pa.array(lost), found)
+
+
+def _as_change(fresh: _Fresh, table: pa.Table, before: pa.Table, following: dict[int, Followers]) -> Folded:
+    """The touched groups as a change: old rows deleted, new ones inserted.
+
+    A lost extremum is the one that follows by the runners-up. Other groups are read again: large ones only to find the
+    extremum and its runners-up.
+    """
+    node, layout, runners = fresh.node, fresh.layout, fresh.runners
     touched = table.select([group.label for group in layout.groups])
     parts = [signed(rows_among(before, [group.label for group in node.groups], touched), -1)]
     rows = table.column(layout.new[_count_of(node, None)].label)
-    lost, best = _extrema(node, layout, table, rows)
+    large = pc.greater_equal(rows, fresh.lowering.engine.tuning.large_group).to_numpy(zero_copy_only=False)
+    again = np.zeros(table.num_rows, dtype=bool)
+    replaced, reread = again.copy(), again.copy()
+    best = {}
+    for index, (values, lost) in _extrema(node, layout, table, rows).items():
+        if index in following:
+            found = following[index]
+            known = lost & found.found
+            values = pc.if_else(pa.array(known), found.values, values)
+            replaced, lost = replaced | known, lost & ~known
+        if runners is not None and index in runners.ranked and (lost & large).any():
+            values = fresh.extrema(runners, index, values, lost & large, touched, rows)
+            reread, lost = reread | (lost & large), lost & ~large
+        best[index], again = values, again | lost
     new = _new_rows(node, layout, table, best)
     there = pc.not_equal(rows, 0) if not node.whole else pc.is_valid(rows)
-    parts.append(signed(filter_rows(new, pc.and_not(there, lost).to_pylist()), 1))
-    again = int(pc.sum(lost.cast(pa.int64()), min_count=0).as_py())
-    if again:
-        keys = filter_rows(touched, lost.to_pylist())
-        outputs = tuple(layout.groups)
-        frame = lowering.engine.arrow(keys, Schema(tuple(Column(a.label, a.type) for a in outputs)))
-        known = Lowered(frame, outputs, known=(keys,), narrow=True)
-        pairs = tuple(zip(node.groups, layout.groups, strict=True))
-        fresh = lowering.lower(replace(node, input=n.Restrict(source, lowering.given(known), pairs)))
-        parts.append(signed(lowering.reader.keep(fresh).known[0], 1))
-    return Folded(pa.concat_tables(parts), again)
+    parts.append(signed(filter_rows(new, pc.and_not(there, pa.array(again)).to_pylist()), 1))
+    if again.any():
+        parts.append(signed(fresh.rows(filter_rows(touched, again.tolist())), 1))
+    return Folded(pa.concat_tables(parts), int((again | reread).sum()), int((replaced & ~again & ~reread).sum()))
 
 
 def _extrema(
     node: n.Aggregate, layout: _Layout, table: pa.Table, rows: pa.ChunkedArray
-) -> tuple[pa.ChunkedArray, dict[int, pa.ChunkedArray]]:
-    """Per group: whether a stored extremum was deleted and no inserted value reaches it; and the new extrema."""
-    none = pa.chunked_array([pa.array(np.zeros(table.num_rows, dtype=bool))])
-    lost, best = none, {}
+) -> dict[int, tuple[pa.ChunkedArray, np.ndarray[Any, Any]]]:
+    """Per aggregate the new extrema, and which stored ones were deleted and no inserted value reaches them."""
+    found = {}
     for index, attributes in layout.extrema.items():
         stored, inserted, deleted = (table.column(a.label) for a in attributes)
         pick = pc.min_element_wise if node.calls[index].function == "min" else pc.max_element_wise
         value = pick(stored, inserted)
         was_deleted = pc.fill_null(pc.equal(stored, deleted), False)
         reached = pc.fill_null(pc.equal(inserted, value), False)
-        lost = pc.or_(lost, pc.and_(pc.and_not(was_deleted, reached), pc.not_equal(rows, 0)))
-        best[index] = _as_before(value, node.calls[index].output.type.arrow)
-    return lost, best
+        lost = pc.and_(pc.and_not(was_deleted, reached), pc.not_equal(rows, 0))
+        values = as_before(value, node.calls[index].output.type.arrow)
+        found[index] = (values, lost.to_numpy(zero_copy_only=False))
+    return found
 
 
 def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[int, pa.ChunkedArray]) -> pa.Table:
@@ -313,13 +356,21 @@ class Fold:
         if change is None:
             return NOT_REACHED
         after = n.at(node.input, n.NEW)
+        runners = RunnersUp.of(task, node)
+        if runners is not None and task.how is not None:
+            runners.clear(task)  # they are values of the former definition
+            runners = None
         if all(call.text is None for call in node.calls):
-            folded = fold(task.lowering, node, task.stored, after, change)
+            folded = fold(task.lowering, node, task.stored, after, change, runners)
             if folded is None:
                 return NOT_REACHED
             if folded.table is not None:
                 join_rows(task.tx, task.relation, folded.table)
-                return replace(choice, note=_read_again(folded.reread))
+                if runners is not None:
+                    runners.join(task)
+                return replace(choice, note=_lost(folded))
+        if runners is not None:
+            runners.clear(task)
         pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
         if pairs:
             change = once(change)
@@ -366,8 +417,14 @@ def picked_by(
     return tuple(n.Restrict(source, change, pairs) for source in sources)
 
 
-def _read_again(groups: int) -> str:
-    """What a report says of groups that were read again; nothing if there are none."""
-    if groups == 1:
-        return "1 group lost an extremum and was read again"
-    return f"{groups} groups lost an extremum and were read again" if groups else ""
+def _lost(folded: Folded) -> str:
+    """What a report says of groups that lost an extremum; nothing if there are none."""
+    groups, words = folded.reread, []
+    if groups:
+        words = [
+            f"{groups} group{' lost an extremum and was' if groups == 1 else 's lost an extremum and were'} read again"
+        ]
+    groups = folded.replaced
+    if groups:
+        words.append(f"{groups} group{'' if groups == 1 else 's'} lost an extremum: its runner-up followed")
+    return "; ".join(words)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.maintain.net_changes import join_change, less
+from viewkeeper.maintain.runners_up import renew
 from viewkeeper.maintain.strategy import Task
 
 
@@ -14,3 +15,5 @@ def recompute(task: Task) -> None:
     """Adds the difference between the computed and the stored contents to the transaction."""
     difference = task.lowering.lower(less(n.at(task.node, n.NEW), task.stored))
     join_change(task.tx, task.relation, difference, check=False)
+    if task.relation.definition.runners_up:
+        renew(task)

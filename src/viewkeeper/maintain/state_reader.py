@@ -114,7 +114,7 @@ class StateReader:
         self.fetched: Fetched | None = None  # these three are shared by the views of one transaction
         self.common: CommonChanges | None = None
         self.recursions = Recursions(OnceEach())
-        self.own = ""  # the view being maintained: reads of its own contents are not counted
+        self.own: frozenset[str] = frozenset()  # the view being maintained: reads of its own contents are not counted
         self.lane = "auto"  # that of the view being maintained
         self.most_queries: int | None = None
         self.work = Work()
@@ -170,7 +170,7 @@ class StateReader:
         keys, known = (None, ()) if binding is None else self._keys(scan, relation, binding)
         picked = pick(self._source(relation, scan.state), keys)
         found = None if picked.is_empty else self._on_driver(scan, relation, picked)
-        if relation.id != self.own:
+        if relation.id not in self.own:
             self.work.count(relation, scan.state, picked, picked.file_rows if found is None else found.looked_at)
         if picked.is_empty:
             return self._nothing(scan)
@@ -213,7 +213,7 @@ class StateReader:
             change.add(zip(row_tuples(rows.drop_columns([WEIGHT])), rows[WEIGHT].to_pylist(), strict=True))
         names = relation.schema.names
         places = tuple(names.index(name) for name in scan.stored_names)
-        note = partial(self.work.found, relation, scan.state) if relation.id != self.own else lambda _: None
+        note = partial(self.work.found, relation, scan.state) if relation.id not in self.own else lambda _: None
         return KeyedRows(kept, places, places == tuple(range(len(names))), change, self.since == self.epoch, note)
 
     def step(self) -> None:

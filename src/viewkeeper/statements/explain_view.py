@@ -51,6 +51,7 @@ class Part:
     files: int
     tree: list[str]
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runners_up: dict[str, int] | None = None
 
 
 def explain(store: Store, state: State, name: str, form: str) -> str:
@@ -129,7 +130,16 @@ def _part(store: Store, state: State, view: Derived, names: Mapping[str, str], k
         len(relation.files),
         list(tree(node)),
         _changes(store, state, relation, names),
+        _runners_up(state, relation),
     )
+
+
+def _runners_up(state: State, relation: Derived) -> dict[str, int] | None:
+    """The size of the runners-up of a group-by; None if it has none."""
+    if not relation.definition.runners_up:
+        return None
+    held = state.relations[relation.definition.runners_up]
+    return {"rows": rows_of(held), "files": len(held.files)}
 
 
 def _named(node: n.Node, names: Mapping[str, str]) -> n.Node:
@@ -265,6 +275,12 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         lines.append(f"{part['name']} ({part['contents']}){shared}: {count(part['rows'])} in {files}")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
+        if part["runners_up"] is not None:
+            held = part["runners_up"]
+            files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
+            lines.append(
+                f"  runners-up, which replace deleted extrema of large groups: {count(held['rows'])} in {files}"
+            )
     for rederived in body.get("maintenance rules", ()):
         lines.append(f"changes of {rederived['relation']} are derived on demand, by these rules:")
         lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]

@@ -215,7 +215,7 @@ def _on_trial(relation: Derived) -> Derived:
     """A view as it is tried: maintained incrementally at every step, unless it is always refreshed in full."""
     definition = relation.definition
     refresh = "full" if definition.refresh == "full" else "incremental"
-    tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0)
+    tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0, runners_up="")
     return replace(relation, files=(), former=(), definition=tried, created=0)
 
 
