@@ -13,6 +13,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,6 +105,11 @@ class Viewkeeper:
         named = sum(row["files"] for row in self.db.ls(hidden=True))
         stored = sum(len(names) for _, _, names in os.walk(self.where))
         return {"files": named, "on disk": stored}
+
+    def caches(self) -> dict[str, float]:
+        """Megabytes of the caches of data files and of ledger entries."""
+        store = self.db._store
+        return {"cached pages": store.lookups.cache.bytes / 1e6, "cached entries": store.storage.inlined.held / 1e6}
 
     def close(self) -> None:
         self.db.close()
@@ -375,7 +381,7 @@ def _serve(pipe: Connection, kind: Callable[..., System], where: Path, arguments
         pipe.send((None, ""))
         while (call := pipe.recv()) is not None:
             method, given, named = call
-            work = memory if method == "memory" else getattr(system, method)
+            work = partial(memory, system) if method == "memory" else getattr(system, method)
             pipe.send((work(*given, **named), ""))
     except EOFError:
         pass  # the run has ended
@@ -386,7 +392,7 @@ def _serve(pipe: Connection, kind: Callable[..., System], where: Path, arguments
             system.close()
 
 
-def memory() -> dict[str, float]:
+def memory(system: System) -> dict[str, float]:
     """Megabytes: resident of this process and of those it started, and parts of the former where they are known."""
     own = _status(os.getpid())
     started = sum(_proportional(process) for process in _descendants(os.getpid()))
@@ -398,13 +404,28 @@ def memory() -> dict[str, float]:
         "files": own["RssFile"],
         "Arrow": pool.bytes_allocated() / 1e6,
         "Arrow at most": (pool.max_memory() or 0) / 1e6,
+        "engine's allocator": _arenas(),
         **_malloc(),
+        **(system.caches() if isinstance(system, Viewkeeper) else {}),
     }
 
 
 def _status(process: int) -> dict[str, float]:
     lines = (line.split() for line in Path(f"/proc/{process}/status").read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) / 1e3 for words in lines if words[-1] == "kB"}
+
+
+def _arenas() -> float:
+    """What is resident of the arenas of 1 GiB from which Sail's and Arrow's allocators take their memory."""
+    held, large = 0.0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            low, high = words[0].split("-")
+            large = len(words) == 5 and int(high, 16) - int(low, 16) >= 1 << 29
+        elif large and words[0] == "Anonymous:":
+            held += int(words[1]) / 1e3
+    return held
 
 
 def _proportional(process: int) -> float:

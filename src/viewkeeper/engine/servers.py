@@ -18,9 +18,14 @@ from viewkeeper.errors import EngineError
 SAIL_STACK = "268435456"
 """Sail overflows its stack on deep plans unless this is set before it starts."""
 
-SAIL_THREADS = 64 + 4 * (os.cpu_count() or 2)
-"""Many more than a query needs: an interrupted cross join goes on, and holds a thread for each partition until it ends.
-All servers of a process share these threads, so another server would not help."""
+SAIL_THREADS = 16 + 4 * (os.cpu_count() or 2)
+"""More than a query needs: an interrupted cross join goes on, and holds a thread for each partition until it ends.
+All servers of a process share these threads, so another server would not help. Not many more, because each keeps the
+pages that it has allocated last."""
+
+SAIL_ALLOCATOR = {"MIMALLOC_PURGE_DELAY": "0", "MIMALLOC_PAGE_FULL_RETAIN": "0"}
+"""Sail's allocator gives free memory back at once. It would do so when its threads allocate again, and they are idle
+after a large query: that kept gigabytes. It reads these when Sail is imported."""
 
 _ATTEMPTS = 2
 """How often starting Apache Spark is tried: the free port may be taken before it listens."""
@@ -55,9 +60,12 @@ def _start_sail(storage: dict[str, str]) -> str:
     os.environ.setdefault("RUST_LOG", "off")
     for name, value in storage.items():
         os.environ.setdefault(name.upper(), value)
-    from pysail.spark import SparkConnectServer
+    with contextlib.ExitStack() as settings:
+        for name, value in {**SAIL_ALLOCATOR, "TOKIO_WORKER_THREADS": str(SAIL_THREADS)}.items():
+            settings.enter_context(_with(name, value))
+        from pysail.spark import SparkConnectServer
 
-    with keeping_sigint(), _with("TOKIO_WORKER_THREADS", str(SAIL_THREADS)):
+        settings.enter_context(keeping_sigint())
         server = SparkConnectServer("127.0.0.1", 0)
         server.start(background=True)
     host, port = server.listening_address
