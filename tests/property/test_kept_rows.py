@@ -14,12 +14,14 @@ import viewkeeper as vk
 from tests.marks import long
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Numbers
-from viewkeeper.algebra.rows import consolidate
+from viewkeeper.algebra.rows import consolidate, row_tuples
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.driver.row_index import RowIndex, key_of
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader
+from viewkeeper.store.bounds import Keys
+from viewkeeper.store.scans import Source, pick
 
 Row = tuple[Any, ...]
 Bag = Mapping[Row, int]
@@ -95,6 +97,7 @@ class Table:
         after = {row: self.at[now][row] + change[row] for row in self.at[now] | change}
         self.compare(reader, n.OLD, self.at[since])
         self.compare(reader, n.NEW, after)
+        self.compare_rows(relation, since, self.at[since])
         self.compare_change(reader, since == self.db._store.state.epoch, self.at[now], after)
 
     def scan(self, state: str) -> tuple[n.Scan, tuple[int, ...]]:
@@ -122,6 +125,28 @@ class Table:
         assert {key: set(rows) for key, rows in found.items() if rows} == {k: wanted[k] for k in keys if k in wanted}
         assert all(len(rows) == len(set(rows)) for rows in found.values()), "a row is found once"
         self.found += 1
+
+    def compare_rows(self, relation: Relation, epoch: int, bag: Bag) -> None:
+        """The net rows by key, with some columns, as all readers of a few keys get them."""
+        columns = tuple(self.draw.sample(range(3), self.draw.randint(1, 3)))
+        schema = relation.schema.subset([NAMES[column] for column in columns])
+        there = [row for row, count in bag.items() if count > 0]
+        keys = {tuple(row[column] for column in columns) for row in [some_row(self.draw), *there[:3]]}
+        arrays = [pa.array([key[i] for key in keys], column.type.arrow) for i, column in enumerate(schema)]
+        picked = pick(
+            Source(relation.schema, relation.files_at(epoch), epoch),
+            Keys(pa.table(arrays, schema.names), schema, self.db._store.tuning),
+        )
+        wanted = self.draw.sample(NAMES, self.draw.randint(1, 3))
+        found = self.db._store.rows_by_key(picked, wanted)
+        assert found is not None
+        total: Counter[Row] = Counter()
+        for row in there:
+            if tuple(row[column] for column in columns) in keys:
+                total[tuple(row[NAMES.index(name)] for name in wanted)] += bag[row]
+        rows = row_tuples(found.rows.drop_columns([WEIGHT]))
+        assert dict(zip(rows, found.rows[WEIGHT].to_pylist(), strict=True)) == total
+        assert len(set(rows)) == len(rows)
 
     def compare_change(self, reader: StateReader, is_known: bool, before: Bag, after: Bag) -> None:
         scan, places = self.scan(n.NEW)

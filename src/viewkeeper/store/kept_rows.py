@@ -23,6 +23,8 @@ from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.driver.row_index import ByKey, Columns, Row, RowIndex, is_plain
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.file_reading import read_file
+from viewkeeper.store.lookups import Found
+from viewkeeper.store.scans import Scan
 
 LOOKUP_ROWS = 300
 """Looking up a few keys in files takes as long as adding so many rows to an index."""
@@ -73,11 +75,8 @@ class KeptRows:
 
     def state(self, key: str, schema: Schema, files: Sequence[DataFile], epoch: int) -> KeptState | None:
         """The rows of some files of a relation, up to an epoch; None if they are to be looked up in the files."""
-        rows = sum(file.rows for file in files)
-        if rows > self.tuning.kept_rows or not all(is_plain(column.type) for column in schema):
+        if self._is_left(files, epoch) or not all(is_plain(column.type) for column in schema):
             return None
-        if any(file.last_epoch > epoch for file in files):
-            return None  # only some of its rows are wanted
         with self._lock:
             kept = self._relations.get(key)
             if kept is None or kept.schema != schema:
@@ -89,6 +88,30 @@ class KeptRows:
             found = KeptState(kept, kept.version)
         self._drop()
         return found
+
+    def _is_left(self, files: Sequence[DataFile], epoch: int) -> bool:
+        """Whether files have too many rows to be kept, or some that are not wanted."""
+        return sum(file.rows for file in files) > self.tuning.kept_rows or any(
+            file.last_epoch > epoch for file in files
+        )
+
+    def rows_by_key(self, picked: Scan, columns: Sequence[str]) -> Found | None:
+        """The net rows with the keys of a scan, with some columns, if its relation is kept already."""
+        keys, source = picked.keys, picked.source
+        if keys is None or source.staged or self._is_left(source.files, source.epoch):
+            return None
+        paths = {file.path for file in source.files}
+        with self._lock:
+            kept = next((kept for kept in self._relations.values() if not kept.paths.isdisjoint(paths)), None)
+        if kept is None or kept.schema != source.schema:
+            return None
+        with kept.lock:
+            if not kept.paths <= paths:
+                return None
+            self._add(kept, [file for file in source.files if file.path not in kept.paths])
+            places = tuple(source.schema.names.index(name) for name in keys.schema.names)
+            found = kept.rows.find(places, _keys_of(row_tuples(keys.table)))
+            return _found(kept, [row for rows in found.values() for row in rows], columns)
 
     def _is_current(self, kept: _Kept, files: Sequence[DataFile]) -> bool:
         """Makes it the net of some files, if that is worth it; returns whether it is."""
@@ -135,6 +158,23 @@ class KeptRows:
             while total > ENTRIES_PER_ROW * self.tuning.kept_rows and len(self._relations) > 1:
                 _, dropped = self._relations.popitem(last=False)
                 total -= dropped.rows.entries
+
+
+def _keys_of(rows: Sequence[Row]) -> list[object]:
+    return [row[0] if len(row) == 1 else row for row in rows]
+
+
+def _found(kept: _Kept, rows: Sequence[Row], columns: Sequence[str]) -> Found:
+    """Rows as a signed table of some columns."""
+    places = [kept.schema.names.index(name) for name in columns]
+    weights: dict[Row, int] = {}
+    for row in rows:
+        seen = tuple(row[place] for place in places)
+        weights[seen] = weights.get(seen, 0) + kept.rows.weights[row]
+    schema = kept.schema.subset(columns).signed_arrow
+    values = zip(*weights, strict=True) if weights else [()] * len(places)
+    arrays = [pa.array(column, field.type) for column, field in zip([*values, weights.values()], schema, strict=True)]
+    return Found(pa.table(arrays, schema=schema), len(rows))
 
 
 ENTRIES_PER_ROW = 4

@@ -126,7 +126,7 @@ class Store(OpenLog):
 
     def rows_by_key(self, picked: Scan, columns: Sequence[str]) -> Found | None:
         """The net rows of a scan's files by keys, with some columns, without the engine; None if that is to read."""
-        found = self.lookups.net_rows(picked, columns)
+        found = self.kept.rows_by_key(picked, columns) or self.lookups.net_rows(picked, columns)
         if found is not None:
             return found
         if not self.small.are_few(picked) or any(column.type.has_map() for column in picked.source.schema):
