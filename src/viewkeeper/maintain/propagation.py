@@ -297,6 +297,7 @@ def _maintain(tx: Situation, changed: frozenset[str], shared: Shared, relation: 
 def _load(tx: Situation, relation: Derived, node: n.Node, reader: StateReader) -> Maintained:
     """Computes a view from its inputs: its initial load, its new definition, or the end of its suspension."""
     began = time.perf_counter()
+    reader.lane = relation.definition.lane
     recompute(Task(tx, relation, node, (), reader))
     reason = "its definition is new"
     if relation.definition.suspended:

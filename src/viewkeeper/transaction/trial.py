@@ -163,7 +163,9 @@ class _Trial:
             if isinstance(view, VirtualView) and state.epoch:
                 node = _node(view)
                 read = {scan.relation for scan in n.scans(node)}
-                net_change(self.store, view, node, read & tx.changed, StateReader.of(tx))
+                reader = StateReader.of(tx)
+                reader.lane = view.definition.lane
+                net_change(self.store, view, node, read & tx.changed, reader)
         epoch = state.epoch + 1
         relations = dict(state.relations)
         for key, pending in tx.pending.items():
@@ -212,10 +214,18 @@ class _Trial:
 
 
 def _on_trial(relation: Derived) -> Derived:
-    """A view as it is tried: maintained incrementally at every step, unless it is always refreshed in full."""
+    """A view as it is tried: maintained incrementally at every step, unless it is always refreshed in full.
+
+    The engine computes it, because that is what may be unable to: a large change will go there. The rounds of a
+    recursion would be too many queries.
+    """
     definition = relation.definition
     refresh = "full" if definition.refresh == "full" else "incremental"
-    tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0, runners_up="")
+    recursive = any(isinstance(part, n.Fixpoint) for part in _node(relation).walk())
+    lane = definition.lane if recursive else "engine"
+    tried = replace(
+        definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0, lane=lane, runners_up=""
+    )
     return replace(relation, files=(), former=(), definition=tried, created=0)
 
 
