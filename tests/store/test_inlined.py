@@ -126,6 +126,21 @@ def test_what_is_not_inlined(connect: Connect) -> None:
     assert sorted(db.sql("SELECT x, a, m FROM nested").rows()) == [(1, [1, None], None), (2, None, {"y": 3})]
 
 
+def test_the_smallest_changes_are_inlined(connect: Connect) -> None:
+    db = connect(tuning=vk.Tuning(inlined_rows=6))
+    db.sql("CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT); CREATE TABLE c (x BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n, sum(x) AS s FROM a")
+    for epoch, numbers in enumerate(((3, 4, 2), (5, 1, 1), (7, 0, 0))):
+        with db.transaction() as tx:
+            for name, number in zip("abc", numbers, strict=True):
+                tx.insert(name, [(n,) for n in range(epoch * 10, epoch * 10 + number)])
+    kinds = {name: [file.is_inlined for file in relation(db, name).files] for name in "abcv"}
+    assert kinds == {"a": [False, False, False], "b": [False, True], "c": [True, True], "v": [True] * 4}
+    counts = [db.sql(f"SELECT count(*) FROM {name}").rows() for name in "abc"]
+    assert counts == [[(15,)], [(5,)], [(3,)]]
+    assert db.verify().equal
+
+
 def test_values_of_all_types(connect: Connect) -> None:
     db = connect()
     types = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from viewkeeper.algebra.row_codes import codes_of_columns
-from viewkeeper.algebra.rows import consolidate, is_among, row_tuples, rows_among, signed
+from viewkeeper.algebra.rows import consolidate, is_among, numbered_rows, row_tuples, rows_among, signed, weights_in
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.store.known_rows import KnownRows
 
@@ -84,6 +84,31 @@ def test_the_net_of_many_rows(seed: int) -> None:
     found = list(zip(row_tuples(net.drop_columns([WEIGHT])), net[WEIGHT].to_pylist(), strict=True))
     assert len(found) == len(dict(found))
     assert dict(found) == {row: weight for row, weight in expected.items() if weight}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_net_of_rows_with_different_keys(seed: int) -> None:
+    """Naming columns that may tell all rows apart changes nothing, whether they do or not."""
+    draw, kinds = drawn(seed)
+    rows = table(draw, kinds, draw.choice([0, 3, 90]))
+    if seed % 2:
+        rows = rows.append_column("key", pa.array(draw.sample(range(1_000), rows.num_rows), pa.int64()))
+    weights = pa.array(draw.choices([-1, 0, 1, 2], k=rows.num_rows), pa.int64())
+    change = rows.append_column(pa.field(WEIGHT, pa.int64()), weights)
+    assert Counter(row_tuples(consolidate(change, rows.column_names[-1:]))) == Counter(row_tuples(consolidate(change)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_weights_and_numbers_of_rows(seed: int) -> None:
+    draw, kinds = drawn(seed)
+    rows, stored = (table(draw, kinds, draw.choice([0, 1, 5, 80, 300])) for _ in range(2))
+    weights = pa.array(draw.choices([1, 2, 3], k=stored.num_rows), pa.int64())
+    net = consolidate(stored.append_column(pa.field(WEIGHT, pa.int64()), weights))
+    held = dict(zip(row_tuples(net.drop_columns([WEIGHT])), net[WEIGHT].to_pylist(), strict=True))
+    assert weights_in(rows, net).tolist() == [held.get(row, 0) for row in row_tuples(rows)]
+    numbers = numbered_rows(rows).tolist()
+    assert sorted(set(numbers)) == list(range(len(set(row_tuples(rows)))))
+    assert len(set(zip(numbers, row_tuples(rows), strict=True))) == len(set(numbers))
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper.algebra.row_codes import can_code, codes_of_both
+from viewkeeper.algebra.row_codes import Codes, can_code, codes_of_both, codes_of_columns
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.types import Type, type_of_arrow
 
@@ -119,11 +119,16 @@ def negated(table: pa.Table) -> pa.Table:
     return table.set_column(index, table.schema.field(index), pc.negate(table.column(index)))
 
 
-def consolidate(table: pa.Table) -> pa.Table:
-    """The net of a signed table: every row at most once, no zero weights. A GROUP BY, on canonical values."""
+def consolidate(table: pa.Table, key: Sequence[str] = ()) -> pa.Table:
+    """The net of a signed table: every row at most once, no zero weights. A GROUP BY, on canonical values.
+
+    `key`: columns that may tell all rows apart; if they do, no row occurs twice.
+    """
     if table.num_rows < 2:
         return table if table.num_rows and table[WEIGHT][0].as_py() else table.slice(0, 0)
     names = table.column_names[:-1]
+    if key and table.num_rows > FEW and numbered_rows(table.select(key)).max() + 1 == table.num_rows:
+        return table.filter(pc.not_equal(table[WEIGHT], 0))
     if table.num_rows <= FEW:
         return table if _is_net(table) else _consolidate_in_python(table)
     if any(pa.types.is_nested(table.schema.field(name).type) for name in names):
@@ -245,6 +250,26 @@ def is_among(rows: pa.Table, keys: pa.Table) -> Mask:
     wanted_codes = np.zeros(max(ours.max(initial=-1), theirs.max(initial=-1)) + 1, bool)
     wanted_codes[theirs] = True
     return wanted_codes[ours]
+
+
+def weights_in(rows: pa.Table, net: pa.Table) -> npt.NDArray[np.int64]:
+    """The weight that each row has in a net table with the same columns; 0 where it is not there."""
+    plain, weights = net.drop_columns([WEIGHT]), net[WEIGHT].to_numpy()
+    if rows.num_rows + net.num_rows <= FEW or not can_code(rows.schema):
+        held = dict(zip(row_tuples(plain), weights.tolist(), strict=True))
+        return np.array([held.get(row, 0) for row in row_tuples(rows)], np.int64)
+    ours, theirs = codes_of_both(rows, plain)
+    found = np.zeros(max(ours.max(initial=-1), theirs.max(initial=-1)) + 1, np.int64)
+    found[theirs] = weights
+    return found[ours]
+
+
+def numbered_rows(rows: pa.Table) -> Codes:
+    """A number for each row, from 0 on, equal for equal rows."""
+    if rows.num_rows > FEW and can_code(rows.schema):
+        return codes_of_columns([column.combine_chunks() for column in rows.columns])
+    numbers: dict[tuple[Any, ...], int] = {}
+    return np.array([numbers.setdefault(row, len(numbers)) for row in row_tuples(rows)], np.int64)
 
 
 def part_with_sign(table: pa.Table, sign: int) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,6 +76,11 @@ class Schema:
     def primary_key(self) -> Key | None:
         """The PRIMARY KEY, if there is one."""
         return next((key for key in self.keys if key.primary), None)
+
+    def key_among(self, names: Collection[str]) -> tuple[str, ...]:
+        """The columns of the PRIMARY KEY, if all of them are among some columns: they tell rows apart; else none."""
+        key = self.primary_key
+        return key.columns if key is not None and set(key.columns) <= set(names) else ()
 
     @cached_property
     def is_set(self) -> bool:

@@ -89,7 +89,7 @@ class Tuning:
     """Files of similar size that are merged: fewer would rewrite rows more often, more would slow down reads."""
 
     inlined_rows: int = 4_000
-    """Most rows of a commit, of all relations, that are written into its ledger entry and not to files of their own."""
+    """Most rows of a commit that are written into its ledger entry, the smallest changes first; others go to files."""
 
     inlined_bytes: int = 1 << 20
     """The same in bytes, so that entries stay small."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
-from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples
+from viewkeeper.algebra.rows import canonical, consolidate, part_with_sign, row_tuples, weights_in
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.delta.compile import differentiate
@@ -87,14 +87,15 @@ def check_minimal(tx: Situation, relation: Relation, net: pa.Table) -> None:
         keys = Keys(distinct.select(names), schema.subset(names), tx.store.tuning)
     picked = pick(source, keys)
     stored = net_rows(tx.store, picked, schema)
-    held = dict(zip(row_tuples(stored.drop_columns([WEIGHT])), stored[WEIGHT].to_pylist(), strict=True))
-    for row, count in zip(row_tuples(deleted.drop_columns([WEIGHT])), deleted[WEIGHT].to_pylist(), strict=True):
-        if held.get(row, 0) < count:
-            raise InternalError(
-                f"the change of {relation.name} deletes {row} {count} times, it is there {held.get(row, 0)} times",
-                detail="nothing was changed",
-                hint=f"run VERIFY VIEW {relation.name}, and report this",
-            )
+    held, counts = weights_in(deleted.drop_columns([WEIGHT]), stored), deleted[WEIGHT].to_numpy()
+    if (held < counts).any():
+        place = int((held < counts).argmax())
+        (row,) = row_tuples(deleted.drop_columns([WEIGHT]).slice(place, 1))
+        raise InternalError(
+            f"the change of {relation.name} deletes {row} {counts[place]} times, it is there {held[place]} times",
+            detail="nothing was changed",
+            hint=f"run VERIFY VIEW {relation.name}, and report this",
+        )
 
 
 def net_rows(store: Store, picked: Scan, schema: Schema) -> pa.Table:

@@ -304,7 +304,8 @@ class StateReader:
         known = self.fetched.changes if self.fetched is not None else {}
         name = (scan.relation, tuple(scan.stored_names))
         if name not in known:
-            known[name] = consolidate(pending.rows.select([*scan.stored_names, WEIGHT]))
+            key = pending.relation.schema.key_among(scan.stored_names)
+            known[name] = consolidate(pending.rows.select([*scan.stored_names, WEIGHT]), key)
         return known[name].rename_columns([*(a.label for a in scan.outputs), WEIGHT])
 
     def _between(self, relation: Relation) -> list[Frame]:

@@ -194,7 +194,7 @@ class Lookups:
         rows = pa.concat_tables(parts) if parts else wanted.signed_arrow.empty_table()
         if not search.is_exact:
             rows = rows_among(rows, search.schema.names, search.table)
-        return Found(consolidate(rows.select([*columns, WEIGHT])), rows.num_rows)
+        return Found(consolidate(rows.select([*columns, WEIGHT]), schema.key_among(columns)), rows.num_rows)
 
     def keep_only(self, paths: Iterable[str]) -> None:
         """Drops what is cached of files that are not among these."""
@@ -547,15 +547,11 @@ def pages_between(starts: Numbers, stops: Numbers) -> list[int]:
 
 
 def _places(first_rows: Numbers, rows: Numbers) -> _Places:
-    pages = (first_rows.searchsorted(rows, "right") - 1).tolist()
-    needed = sorted(set(pages))
-    if len(needed) == 1:
-        return _Places(needed, pa.array(rows - first_rows[needed[0]]))
-    shift, before = {}, 0
-    for page in needed:
-        shift[page] = before - int(first_rows[page])
-        before += int(first_rows[page + 1]) - int(first_rows[page])
-    return _Places(needed, pa.array(rows + np.array([shift[page] for page in pages])))
+    pages = first_rows.searchsorted(rows, "right") - 1
+    needed, which = np.unique(pages, return_inverse=True)
+    sizes = first_rows[needed + 1] - first_rows[needed]
+    before = np.cumsum(sizes) - sizes
+    return _Places(needed.tolist(), pa.array(rows - first_rows[pages] + before[which]))
 
 
 def _missing(had: _Pages, needed: list[int]) -> list[int]:

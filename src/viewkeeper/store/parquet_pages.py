@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +35,9 @@ MAGIC = b"PAR1"
 
 TAIL = 64 << 10
 """Bytes read from the end of a file at first; they mostly hold the footer and the places of all pages."""
+
+MOST_LOOKED_AT = 8
+"""With more pages, decoding a dictionary that none of them needs takes less time than finding that out."""
 
 BY_DICTIONARY = (2, 8)
 """The encodings whose values are numbers of the dictionary."""
@@ -84,7 +88,7 @@ class Chunk:
     def body(self, pages: Sequence[int], parts: Sequence[bytes]) -> tuple[bytes, int]:
         """The bytes of some pages, after their dictionary, if they need one, of so many bytes."""
         body, dictionary = b"".join(parts), self.dictionary[1] - self.dictionary[0]
-        if not (dictionary and self.indexed):
+        if not (dictionary and self.indexed) or len(pages) > MOST_LOOKED_AT:
             return body, dictionary
         at = dictionary
         for page in pages:
@@ -105,7 +109,7 @@ class PagedColumn:
     chunks: tuple[Chunk, ...]
     first_rows: Numbers
 
-    @property
+    @cached_property
     def page_bytes(self) -> int:
         """How many bytes a page has on average, uncompressed."""
         return sum(chunk.described.uncompressed for chunk in self.chunks) // max(len(self.first_rows) - 1, 1)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from viewkeeper.algebra.expressions import Expression, Name, comparison, conjunction, disjunction, integer, is_null
@@ -68,14 +70,20 @@ class Scan:
         """Whether any weight may be negative, so that rows may cancel."""
         if any(file.low_weight < 0 for file in self.files):
             return True
-        return self.rows is not None and any(weight < 0 for weight in self.rows[WEIGHT].to_pylist())
+        return self.has_rows and bool((self._weights < 0).any())
 
     @property
     def has_repeats(self) -> bool:
         """Whether any weight may be other than one."""
         if self.has_deletions or any(file.high_weight > 1 for file in self.files):
             return True
-        return self.rows is not None and any(weight != 1 for weight in self.rows[WEIGHT].to_pylist())
+        return self.has_rows and bool((self._weights != 1).any())
+
+    @property
+    def _weights(self) -> npt.NDArray[np.int64]:
+        assert self.rows is not None
+        found: npt.NDArray[np.int64] = self.rows[WEIGHT].to_numpy()
+        return found
 
 
 def pick(

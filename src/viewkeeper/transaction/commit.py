@@ -185,16 +185,23 @@ def _write(tx: OpenTransaction, touched: list[Pending]) -> tuple[dict[str, list[
 
 
 def _to_inline(tx: OpenTransaction, touched: list[Pending]) -> list[Pending]:
-    """The changes to inline: all on the driver, if they are few together.
+    """The changes to inline: the smallest of those on the driver, as long as they are few together.
 
     Not of a relation that has many inlined batches already because a flush is late, so that they stay bounded.
     """
     tuning = tx.store.tuning
-    local = [pending for pending in touched if not pending.staged]
-    rows = sum(pending.rows.num_rows for pending in local)
-    if rows > tuning.inlined_rows or sum(pending.rows.nbytes for pending in local) > tuning.inlined_bytes:
-        return []
-    return [p for p in local if can_inline(p.relation.schema) and not is_full(p.relation, tuning, FLUSH_LATE)]
+    chosen: list[Pending] = []
+    rows = size = 0
+    for pending in sorted(touched, key=lambda pending: pending.rows.num_rows):
+        schema = pending.relation.schema
+        if pending.staged or not can_inline(schema) or is_full(pending.relation, tuning, FLUSH_LATE):
+            continue
+        rows += pending.rows.num_rows
+        size += pending.rows.nbytes
+        if rows > tuning.inlined_rows or size > tuning.inlined_bytes:
+            break
+        chosen.append(pending)
+    return chosen
 
 
 def _enter(tx: OpenTransaction, prepared: Prepared) -> tuple[Prepared, State]:

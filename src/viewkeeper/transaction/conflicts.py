@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewkeeper.algebra.rows import row_tuples
+import pyarrow.compute as pc
+
+from viewkeeper.algebra.rows import is_among
 from viewkeeper.algebra.schema import EPOCH
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.declared_functions import users_of
@@ -130,11 +132,8 @@ def _check_read(tx: OpenTransaction, state: State, read: Read) -> None:
         return
     if read.keys is not None and sum(file.rows for file in newer) <= tx.store.tuning.small_rows:
         rows = read_files(tx.store.storage, newer, current.schema)
-        names = read.keys.schema.names
-        wanted = set(row_tuples(read.keys.table))
-        epochs = rows[EPOCH].to_pylist()
-        changed = (row for row, epoch in zip(row_tuples(rows.select(names)), epochs, strict=True) if epoch > base)
-        if not any(row in wanted for row in changed):
+        changed = rows.select(read.keys.schema.names).filter(pc.greater(rows[EPOCH], base))
+        if not is_among(changed, read.keys.table).any():
             return
     raise _conflict(f"another transaction has changed rows of '{current.name}' that this one has read")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra.cast import YEARS
 from viewkeeper.algebra.expressions import Name, call, comparison, conjunction, integer, is_null, not_null, same
-from viewkeeper.algebra.rows import is_among, row_tuples, take
+from viewkeeper.algebra.rows import is_among, numbered_rows, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Column, Key
 from viewkeeper.algebra.types import quote
 from viewkeeper.analysis.ranges import Ranges
@@ -67,26 +68,19 @@ def _only_new(change: pa.Table, names: list[str]) -> pa.Table | None:
 
 def _new_keys(relation: Relation, key: Key, change: pa.Table) -> pa.Table:
     """The keys that a change inserts and does not delete; raises if it inserts one twice."""
-    names = list(key.columns)
-    rows = row_tuples(change.select(names))
-    plus: dict[tuple[Any, ...], int] = {}
-    minus: dict[tuple[Any, ...], int] = {}
-    first: dict[tuple[Any, ...], int] = {}
-    for index, (row, weight) in enumerate(zip(rows, change[WEIGHT].to_pylist(), strict=True)):
-        if not key.primary and None in row:
-            continue
-        if weight > 0:
-            plus[row] = plus.get(row, 0) + weight
-            first.setdefault(row, index)
-        else:
-            minus[row] = minus.get(row, 0) - weight
-    unknown = []
-    for row, count in plus.items():
-        if count - minus.get(row, 0) > (1 if row not in minus else 0):
-            raise _duplicate(relation, key, row)
-        if row not in minus:
-            unknown.append(row)
-    return take(change.select(names), [first[row] for row in unknown])
+    keys = change.select(list(key.columns))
+    numbers, weights = numbered_rows(keys), change[WEIGHT].to_numpy()
+    if not key.primary:  # NULL is no value of a UNIQUE key
+        for column in keys.columns:
+            weights = np.where(column.is_null().to_numpy(), 0, weights)
+    _, first = np.unique(numbers, return_index=True)
+    plus, minus = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    np.add.at(plus, numbers, np.maximum(weights, 0))
+    np.add.at(minus, numbers, np.maximum(-weights, 0))
+    twice = plus - minus > (minus == 0)
+    if twice.any():
+        raise _duplicate(relation, key, row_tuples(keys.slice(int(twice[numbers].argmax()), 1))[0])
+    return take(keys, first[(plus > 0) & (minus == 0)])
 
 
 def check_files(tx: OpenTransaction, relation: Relation, files: Sequence[DataFile]) -> None:

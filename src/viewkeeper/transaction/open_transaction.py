@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Name, disjunction, is_null
 from viewkeeper.algebra.nodes import Node
-from viewkeeper.algebra.rows import consolidate, filter_rows, is_among, rows_among
+from viewkeeper.algebra.rows import consolidate, is_among, rows_among, take
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import quote, spelled
@@ -343,7 +345,8 @@ class OpenTransaction:
     def add_rows(self, relation: Relation, change: pa.Table) -> None:
         """Adds a checked net change, held on the driver, to the transaction's net change (delta-union)."""
         pending = self.pending_of(relation)
-        rows = consolidate(pa.concat_tables([pending.rows, change])) if pending.rows.num_rows else change
+        key = relation.schema.key_among(relation.schema.names)
+        rows = consolidate(pa.concat_tables([pending.rows, change]), key) if pending.rows.num_rows else change
         if rows.num_rows > self.store.tuning.small_rows:
             pending.staged.extend(self.store.writer(relation).write_rows(rows))
             rows = rows.slice(0, 0)
@@ -476,7 +479,8 @@ def change_of_files(
         if sum(file.rows for file in files) <= store.tuning.small_rows:
             rows = read_files(store.storage, files, schema)
             if epochs is not None:
-                rows = filter_rows(rows, [epochs[0] < number <= epochs[1] for number in rows[EPOCH].to_pylist()])
+                later = pc.and_(pc.greater(rows[EPOCH], epochs[0]), pc.less_equal(rows[EPOCH], epochs[1]))
+                rows = take(rows, np.flatnonzero(later.to_numpy()))
             return rows.drop_columns([EPOCH])
         frame = stored_frame(store.engine, store.storage, files, schema)
         if epochs is not None:

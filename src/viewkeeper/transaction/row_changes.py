@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from viewkeeper.algebra.cast import conform
-from viewkeeper.algebra.rows import canonical, consolidate, row_tuples, signed, take
+from viewkeeper.algebra.rows import (
+    canonical,
+    consolidate,
+    is_among,
+    negated,
+    numbered_rows,
+    row_tuples,
+    signed,
+    take,
+    weights_in,
+)
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.algebra.values import rows_to_arrow
@@ -51,7 +61,7 @@ def _scratch_as(tx: OpenTransaction, path: str, given: list[tuple[str, str]]) ->
 
 def apply_rows(tx: OpenTransaction, relation: Relation, change: pa.Table) -> pa.Table:
     """Checks a change held on the driver and adds it to the transaction; returns the net change."""
-    net = consolidate(change)
+    net = consolidate(change, relation.schema.key_among(relation.schema.names))
     if net.num_rows:
         tx.pending_of(relation)
         check_rows(tx, relation, net)
@@ -101,18 +111,16 @@ def delete_rows(tx: OpenTransaction, relation: Relation, rows: Any, missing: str
     columns = names or relation.schema.names
     keys = Keys(_distinct(wanted.select(columns)), relation.schema.subset(columns), tx.store.tuning)
     there = tx.rows_with(relation, keys) if names else _all_rows(tx, relation)
-    plain = there.drop_columns([WEIGHT])
-    held = dict(zip(row_tuples(plain), there[WEIGHT].to_pylist(), strict=True))
-    asked = row_tuples(wanted.drop_columns([WEIGHT]))
-    amounts = []
-    for row, count in zip(asked, wanted[WEIGHT].to_pylist(), strict=True):
-        present = held.get(row, 0)
-        if present < count and missing != "ignore":
-            raise not_there(relation, row, count, present)
-        amounts.append(-min(count, present))
-    change = wanted.set_column(wanted.num_columns - 1, pa.field(WEIGHT, pa.int64()), pa.array(amounts, pa.int64()))
+    present = weights_in(wanted.drop_columns([WEIGHT]), there)
+    asked = wanted[WEIGHT].to_numpy()
+    if missing != "ignore" and (present < asked).any():
+        place = int((present < asked).argmax())
+        (row,) = row_tuples(wanted.drop_columns([WEIGHT]).slice(place, 1))
+        raise not_there(relation, row, int(asked[place]), int(present[place]))
+    amounts = pa.array(-np.minimum(asked, present), pa.int64())
+    change = wanted.set_column(wanted.num_columns - 1, pa.field(WEIGHT, pa.int64()), amounts)
     apply_rows(tx, relation, change)
-    return int(-sum(amounts))
+    return int(np.minimum(asked, present).sum())
 
 
 def _all_rows(tx: OpenTransaction, relation: Relation) -> pa.Table:
@@ -140,14 +148,15 @@ def delete_by_key(tx: OpenTransaction, relation: Relation, keys: Any, missing: s
     """Deletes the rows with some primary keys."""
     table = _keys_from(tx, relation, keys)
     there = tx.rows_with(relation, Keys(_distinct(table), relation.schema.subset(table.column_names), tx.store.tuning))
-    held = set(row_tuples(there.select(table.column_names)))
-    for row in row_tuples(table):
-        if row not in held and missing != "ignore":
+    if missing != "ignore":
+        found = is_among(table, there.select(table.column_names))
+        if not found.all():
+            (row,) = row_tuples(table.slice(int(found.argmin()), 1))
             shown = ", ".join(f"{n} = {v!r}" for n, v in zip(table.column_names, row, strict=True))
             raise NotFound(
                 f"there is no row with {shown} in {relation.name}", hint="pass missing='ignore' if that is fine"
             )
-    apply_rows(tx, relation, _negated(there))
+    apply_rows(tx, relation, negated(there))
     return int(there.num_rows)
 
 
@@ -158,18 +167,13 @@ def upsert(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
     if table.num_rows == 0:
         return 0
     names = list(key)
-    given = row_tuples(table.select(names))
-    last = {row: index for index, row in enumerate(given)}
-    table = take(table, sorted(last.values()))
+    backwards = numbered_rows(table.select(names))[::-1]
+    last = table.num_rows - 1 - np.unique(backwards, return_index=True)[1]
+    table = take(table, np.sort(last))
     keys = Keys(table.select(names), relation.schema.subset(names), tx.store.tuning)
     there = tx.rows_with(relation, keys)
-    apply_rows(tx, relation, pa.concat_tables([_negated(there), signed(table, 1)]))
+    apply_rows(tx, relation, pa.concat_tables([negated(there), signed(table, 1)]))
     return int(table.num_rows)
-
-
-def _negated(change: pa.Table) -> pa.Table:
-    weights = pa.array(-change[WEIGHT].to_numpy().astype(np.int64), pa.int64())
-    return change.set_column(change.num_columns - 1, pa.field(WEIGHT, pa.int64()), weights)
 
 
 def _primary_key(relation: Relation) -> tuple[str, ...]:
