@@ -278,9 +278,8 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         if part["runners_up"] is not None:
             held = part["runners_up"]
             files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
-            lines.append(
-                f"  runners-up, which replace deleted extrema of large groups: {count(held['rows'])} in {files}"
-            )
+            about = f"{count(held['rows'])} in {files}"
+            lines.append(f"  runners-up, which replace deleted extrema of large groups: {about}")
     for rederived in body.get("maintenance rules", ()):
         lines.append(f"changes of {rederived['relation']} are derived on demand, by these rules:")
         lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
