@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import viewkeeper as vk
@@ -26,7 +28,8 @@ def readers(db: vk.Database, limits: tuple[float | None, float | None]) -> tuple
 
 
 @pytest.mark.spark_long
-def test_others_do_not_count(db: vk.Database) -> None:
+def test_others_do_not_count(connect: Callable[..., vk.Database]) -> None:
+    db = connect(tuning=vk.Tuning(driver_rows=0))
     reader, query, (one, other) = readers(db, (0.0, None))
     for _ in range(3):
         assert other.run(lambda _: query).count == 2

@@ -233,7 +233,9 @@ class StateReader:
 
     def keep(self, lowered: Lowered, *, large: bool = False) -> Lowered:
         """The same rows computed once: on the driver if few, in scratch files if many. `large`: many are expected."""
-        if lowered.derived or (lowered.rows is None and not lowered.empty):
+        if lowered.derived:
+            self.step()
+        elif lowered.rows is None and not lowered.empty:
             self.work.query()
             self._check_trial()
         if lowered.empty:

@@ -130,6 +130,10 @@ def rest_of(left: n.Node, right: Callable[[tuple[Attribute, ...]], n.Node]) -> n
     return n.Exists(left, right(others), all_equal(left.outputs, others), negated=True)
 
 
+LOWERED_STEPS = 16
+"""A round that is lowered, and computed on the driver, takes as long as so many steps that were prepared."""
+
+
 class TooDear(Exception):
     """Maintaining a recursion has cost more than its limit."""
 
@@ -165,6 +169,7 @@ class Workspace:
         lowered = lowering.lower(n.Distinct(build(lowering)))
         if lowered.empty:
             return self.on_driver(_empty(lowered.outputs), lowered.outputs)
+        self._steps += LOWERED_STEPS if lowered.derived else 0
         self.worked(0)
         return self.kept(self.reader.keep(lowered, large=large))
 
