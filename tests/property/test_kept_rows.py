@@ -82,6 +82,7 @@ class Table:
 
     def look(self) -> None:
         """Compares look-ups of an open transaction, in both states, with the model."""
+        self.db._store.housekeeping.wait()  # else what is kept may move on meanwhile
         relation, now = self.relation, max(self.at)
         since = self.draw.choice([now, now, now, self.draw.choice(list(self.at))])
         if since < relation.oldest:

@@ -341,6 +341,21 @@ def test_what_gets_dearer_than_computing_anew_is_given_up(connect: Callable[...,
     assert db.sql("INSERT INTO edge VALUES (1000, 1001)").commit.report["path"].strategy == "incremental"
 
 
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+def test_what_is_given_up_again_and_again_is_not_tried(connect: Callable[..., vk.Database]) -> None:
+    db = connect(tuning=vk.Tuning(driver_rows=0, negligible_rows=0))
+    db.datalog(CLOSURE.replace("symbol", "number").replace('edge("a", "b"). edge("b", "c").', ""))
+    with db.transaction() as tx:
+        tx.insert("edge", [(i, i + 1) for i in range(24) if i != 12])
+    reasons = []
+    for _ in range(3):
+        reasons.append(db.sql("INSERT INTO edge VALUES (12, 13)").commit.report["path"].reason)
+        db.sql("DELETE FROM edge WHERE x = 12")
+    assert ["was given up after" in reason for reason in reasons] == [True, True, False]
+    assert "incremental refresh was given up 2 times in a row" in reasons[2]
+    assert db.verify().equal
+
+
 AGGREGATED = """
     .decl edge(x:number, y:number)
     .input edge

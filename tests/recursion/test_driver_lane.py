@@ -87,8 +87,8 @@ class Graph:
                 tx.sql(statement)
         for statement in statements:
             self.duck.execute(statement)
-        assert tx.commit_info is not None
-        return {name: report.lane for name, report in tx.commit_info.report.items() if name in self.views}
+        report = tx.commit_info.report if tx.commit_info is not None else {}  # changes may cancel
+        return {name: each.lane for name, each in report.items() if name in self.views}
 
     def compare(self) -> None:
         for name, query in self.views.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.recursion.endless import Rounds, growth_of
+from viewkeeper.recursion.endless import Growth, Rounds, growth_of
 from viewkeeper.recursion.row_sets import Growing, Rows, Workspace, renamed
 from viewkeeper.recursion.steps import Joins, Orders, Step
 
@@ -31,6 +31,7 @@ class Evaluation:
         self._rules: dict[str, list[Rule]] = {}
         self._waiting: dict[str, list[Rows]] = {}
         self._new_rules: list[Rule] = []
+        self._growth: Growth | None = None
         self._joins = Joins(space, self._source, self._grown, orders=orders)
 
     def declare(self, predicate: Predicate) -> None:
@@ -44,6 +45,7 @@ class Evaluation:
         for rule in rules:
             self._rules[rule.head].append(rule)
             self._new_rules.append(rule)
+            self._growth = None
 
     def rules(self) -> list[Rule]:
         """All rules, relation by relation."""
@@ -63,6 +65,17 @@ class Evaluation:
         return sum(known.count for known in self.known.values())
 
     @property
+    def growth(self) -> Growth:
+        """Which columns grow by the rules so far."""
+        if self._growth is None:
+            self._growth = growth_of(self._predicates.values(), self.rules())
+        return self._growth
+
+    @growth.setter
+    def growth(self, known: Growth) -> None:
+        self._growth = known
+
+    @property
     def goes_on(self) -> bool:
         """Whether there is more to derive."""
         return bool(self._waiting or self._new_rules)
@@ -71,7 +84,7 @@ class Evaluation:
         """Applies the rules until no row is added, or `until` holds; then it can be continued."""
         if not self.goes_on:
             return
-        rounds = Rounds(growth_of(self._predicates.values(), self.rules()), self.space.engine.limits)
+        rounds = Rounds(self.growth, self.space.engine.limits)
         while self.goes_on and not until():
             self.rounds += 1
             added, self._waiting = self._waiting, {}

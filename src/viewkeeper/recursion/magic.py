@@ -38,7 +38,7 @@ class Magic(Rewriting):
         self.evaluation = Evaluation(space, outside, orders)
         super().__init__(predicates, rules, self.evaluation, is_small=plan.is_small if plan else lambda _: False)
         if plan is not None:
-            self.begin_with(plan)
+            self.evaluation.growth = self.begin_with(plan).growth
 
     def ask(self, name: str, bound: Bound, calls: Rows, until: Callable[[], bool] = lambda: False) -> list[str]:
         """Derives all answers to some calls, or enough of them; returns the relations that have them.

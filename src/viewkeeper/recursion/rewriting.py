@@ -9,6 +9,7 @@ For every adornment that is called, the rules are rewritten once:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.datalog_rules import Literal, Predicate, Rule
 from viewkeeper.algebra.expressions import Attribute, Equality, Expression, Numbers, column
 from viewkeeper.recursion.bodies import made_equal, unused_ids
+from viewkeeper.recursion.endless import Growth, growth_of
 from viewkeeper.recursion.row_sets import all_equal
 
 Bound = tuple[int, ...]
@@ -54,6 +56,11 @@ class Written:
 
     known: dict[str, Predicate] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
+
+    @functools.cached_property
+    def growth(self) -> Growth:
+        """Which columns grow by the rules, once all of them are there."""
+        return growth_of(self.known.values(), self.rules)
 
     def declare(self, predicate: Predicate) -> None:
         """Adds a relation."""
@@ -97,14 +104,15 @@ class Rewriting:
         """The adornments that bind no column: they derive all of a relation."""
         return [name for name in self.adornments if "b" not in name.rsplit("^", 1)[1]]
 
-    def begin_with(self, plan: Rewriting) -> None:
-        """Takes over the rules that another has written."""
+    def begin_with(self, plan: Rewriting) -> Written:
+        """Takes over the rules that another has written, and returns them."""
         assert isinstance(plan.into, Written)
         self.adornments, self.instead, self._made = list(plan.adornments), dict(plan.instead), set(plan._made)
         self.numbers, self._supplements = plan.numbers, plan._supplements
         for predicate in plan.into.known.values():
             self.into.declare(predicate)
         self.into.define(plan.into.rules)
+        return plan.into
 
     def prepare(self, name: str) -> None:
         """Adds the rules for tests of whole rows of a relation, and for all adornments that they call."""
