@@ -13,7 +13,17 @@ import pyarrow as pa
 import pytest
 
 from viewkeeper.algebra.row_codes import codes_of_columns
-from viewkeeper.algebra.rows import consolidate, is_among, numbered_rows, row_tuples, rows_among, signed, weights_in
+from viewkeeper.algebra.rows import (
+    consolidate,
+    is_among,
+    negated,
+    numbered_rows,
+    row_tuples,
+    rows_among,
+    signed,
+    weights_in,
+    without_balanced,
+)
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.store.known_rows import KnownRows
 
@@ -109,6 +119,29 @@ def test_weights_and_numbers_of_rows(seed: int) -> None:
     numbers = numbered_rows(rows).tolist()
     assert sorted(set(numbers)) == list(range(len(set(row_tuples(rows)))))
     assert len(set(zip(numbers, row_tuples(rows), strict=True))) == len(set(numbers))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_that_stay_what_they_were(seed: int) -> None:
+    draw = random.Random(seed)
+    kinds = draw.choices(["bigint", "string", "boolean", "double"], k=draw.randint(0, 2))
+    count = draw.choice([1, 6, 90])
+    rows = table(draw, [*kinds, "decimal", "boolean"], count)
+    groups, summed, counted = rows.column_names[: len(kinds)], rows.column_names[-2], rows.column_names[-1]
+    weights = draw.choices([-2, -1, 1, 2], k=count)
+    change = rows.append_column(pa.field(WEIGHT, pa.int64()), pa.array(weights, pa.int64()))
+    if draw.random() < 0.5:
+        change = pa.concat_tables([change, negated(change)])
+    totals: dict[Any, list[Any]] = {}
+    with decimal.localcontext(decimal.Context(prec=100)):
+        for row in row_tuples(change):
+            *key, value, flag, weight = row
+            found = totals.setdefault(tuple(key), [0, 0, 0])
+            found[0] += weight
+            found[1] += weight * (flag is not None)
+            found[2] += weight * (value or 0)
+    kept = without_balanced(change, groups, [counted], [summed])
+    assert row_tuples(kept) == [row for row in row_tuples(change) if any(totals[row[: len(kinds)]])]
 
 
 @pytest.mark.parametrize("seed", range(40))

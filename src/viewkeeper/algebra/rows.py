@@ -6,7 +6,6 @@ NaN equals NaN. Canonical values make that plain equality: -0.0 is 0.0, there is
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,9 +24,6 @@ NAN = ("NaN",)
 
 
 Mask = npt.NDArray[np.bool_]
-
-_EXACT = decimal.Context(prec=200, traps=[decimal.Inexact])
-"""Sums of DECIMAL(38) values times weights need fewer digits."""
 
 
 def canonical(table: pa.Table, schema: Schema) -> pa.Table:
@@ -190,22 +186,29 @@ def _consolidate_in_python(table: pa.Table) -> pa.Table:
 def without_balanced(table: pa.Table, groups: list[str], counted: list[str], summed: list[str]) -> pa.Table:
     """A signed table without groups whose weights sum up to 0, also of rows where an argument is not NULL, and where
     the summed arguments times their weights do; the same object if there are none."""
-    weights = table[WEIGHT].to_pylist()
-    if all(weight > 0 for weight in weights) or all(weight < 0 for weight in weights):
+    weights = table[WEIGHT].to_numpy()
+    if (weights > 0).all() or (weights < 0).all():
         return table
-    keys = row_tuples(table.select(groups))
-    columns = [table[name].to_pylist() for name in counted]
-    values = [table[name].to_pylist() for name in summed]
-    totals: dict[tuple[Any, ...], list[Any]] = {}
-    with decimal.localcontext(_EXACT):
-        for index, (key, weight) in enumerate(zip(keys, weights, strict=True)):
-            counts = (weight if column[index] is not None else 0 for column in columns)
-            sums = (weight * column[index] if column[index] is not None else 0 for column in values)
-            found = totals.setdefault(key, [0] * (1 + len(columns) + len(values)))
-            for place, amount in enumerate((weight, *counts, *sums)):
-                found[place] += amount
-    moving = {key for key, found in totals.items() if any(found)}
-    return table if len(moving) == len(totals) else filter_rows(table, (key in moving for key in keys))
+    numbers = numbered_rows(table.select(groups)) if groups else np.zeros(len(weights), np.int64)
+    moving = np.zeros(numbers.max() + 1, bool)
+    for valid in (True, *(table[name].is_valid().to_numpy() for name in counted)):
+        totals = np.zeros(len(moving), np.int64)
+        np.add.at(totals, numbers, np.where(valid, weights, 0))
+        moving |= totals != 0
+    for name in summed:
+        moving |= _sums_are_not_zero(table[name], weights, numbers)
+    return table if moving.all() else take(table, np.flatnonzero(moving[numbers]))
+
+
+def _sums_are_not_zero(column: pa.ChunkedArray, weights: npt.NDArray[np.int64], numbers: Codes) -> Mask:
+    """For each group, whether the exact numbers of a column times their weights sum up to another number than 0."""
+    scale = column.type.scale if pa.types.is_decimal(column.type) else 0
+    values = column.cast(pa.decimal256(38, scale))
+    times = pa.chunked_array([pa.array(weights).cast(pa.decimal256(19, 0))])
+    amounts = pc.fill_null(pc.multiply_checked(values, times), pa.scalar(0, pa.decimal256(58, scale)))
+    sums = pa.table([pa.array(numbers), amounts], ["group", "amount"]).group_by("group", use_threads=False)
+    sums = sums.aggregate([("amount", "sum")]).sort_by("group")
+    return np.asarray(pc.not_equal(sums["amount_sum"], pa.scalar(0, sums["amount_sum"].type)).to_numpy())
 
 
 def take(table: pa.Table, indices: Sequence[int] | npt.NDArray[Any]) -> pa.Table:

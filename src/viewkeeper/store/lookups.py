@@ -184,7 +184,7 @@ class Lookups:
             many = todo > self.tuning.cache_bytes * MOST_CACHED
             values = self._values_at_once if many else self._values
             rows_of = partial(self._rows_of, values, search, wanted, epoch)
-            parts = side_by_side(rows_of, plans, os.cpu_count() or 2) if many else list(self._each(rows_of, plans))
+            parts = list(self._each(rows_of, plans, many=many))
         except _OtherColumns:
             return None
         if small:
@@ -476,14 +476,14 @@ class Lookups:
                 raise unreadable(file.path, problem) from problem
         return found
 
-    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> Iterable[T]:
-        """The results for several files: of an object store, several at a time."""
-        if self.storage.local or len(items) < 2:
+    def _each(self, work: Callable[[Any], T], items: Sequence[Any], *, many: bool = False) -> Iterable[T]:
+        """The results for several files: of an object store, or if `many` pages are decoded, several at a time."""
+        if len(items) < 2 or (self.storage.local and not many):
             for item in items:
                 check_stopped()
                 yield work(item)
         else:
-            yield from side_by_side(work, items, REMOTE_THREADS)
+            yield from side_by_side(work, items, (os.cpu_count() or 2) if self.storage.local else REMOTE_THREADS)
 
 
 class _OtherColumns(Exception):
