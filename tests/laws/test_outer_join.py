@@ -9,6 +9,7 @@ import pytest
 
 from tests.laws.specification import bag, changed, law_holds, like, minus, table
 from viewkeeper.algebra import nodes as n
+from viewkeeper.algebra.printing import formula
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.sql.templates import templated as text
 
@@ -97,3 +98,21 @@ def test_the_change_of_full_joins_in_a_row_stays_short() -> None:
         return len({id(part) for part in found.walk()})
 
     assert length(6) < 4 * length(3)
+
+
+def test_the_change_of_a_chain_of_full_joins_shares_what_it_has_twice() -> None:
+    """Each object is hashed, walked, replaced and printed once: along all paths there are 4 to the power of 24."""
+    node: n.Node = table("s")[0]
+    for _ in range(24):
+        t, c, _ = table("t")
+        padded = tuple((like(a), a) for a in (*node.outputs, *t.outputs))
+        node = n.Outer(node, t, (n.Equality(node.outputs[-1], c),), (), padded, full=True)
+    change = differentiate(node, {"s", "t"})
+    assert change is not None
+    operators = len(list(change.walk()))
+    assert operators < 5_000
+    assert hash(change) == hash(change)
+    assert len(list(n.at(change, n.OLD).walk())) == operators
+    assert n.at(change, n.NEW) is not change
+    assert n.transform(change, lambda part: part) is change
+    assert len(formula(change)) < 200_000

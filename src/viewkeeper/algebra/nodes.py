@@ -50,10 +50,15 @@ class Node:
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it."""
-        yield self
-        for below in self.inputs:
-            yield from below.walk()
+        """This node and all below it, each object once: the changes of outer joins share most of what they read."""
+        seen: set[int] = set()
+        waiting: list[Node] = [self]
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                waiting.extend(reversed(node.inputs))
 
 
 @dataclass(frozen=True)
@@ -477,27 +482,57 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {
 KINDS = tuple(_INPUTS)
 
 
+def _hashed_once(kind: type[Node]) -> None:
+    """Keeps the hash of each node of a kind: a shared node stands in many others, whose hashes are made of its own."""
+    made: Callable[[Node], int] = kind.__hash__
+
+    def kept(self: Node) -> int:
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = made(self)
+        return found
+
+    kind.__hash__ = kept  # type: ignore[method-assign, assignment]
+
+
+for _kind in KINDS:
+    _hashed_once(_kind)
+
+
 # walking ----------------------------------------------------------------------------------------
 
 
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Replaces nodes bottom-up; the same object where nothing changes."""
-    return change(node.with_inputs(tuple(transform(below, change) for below in node.inputs)))
+    """Replaces nodes bottom-up, each object once; the same object where nothing changes."""
+    done: dict[int, Node] = {}
+
+    def work(part: Node) -> Node:
+        if id(part) not in done:
+            done[id(part)] = change(part.with_inputs(tuple(work(below) for below in part.inputs)))
+        return done[id(part)]
+
+    return work(node)
 
 
 def map_attributes(part: T, rename: Callable[[Attribute], Attribute]) -> T:
-    """A node, or a part of one, with every attribute in it replaced."""
-    if isinstance(part, Attribute):
-        return rename(part)  # type: ignore[return-value]
-    if isinstance(part, tuple):
-        return tuple(map_attributes(piece, rename) for piece in part)  # type: ignore[return-value]
-    if isinstance(part, (Node, Expression, Equality, Call, Order, WindowCall, Literal, Predicate, Rule)):
-        changed: dict[str, Any] = {
-            field.name: map_attributes(getattr(part, field.name), rename)
-            for field in dataclasses.fields(part)  # type: ignore[arg-type]
-        }
-        return dataclasses.replace(part, **changed)  # type: ignore[type-var]
-    return part
+    """A node, or a part of one, with every attribute in it replaced; what is shared in it stays so."""
+    done: dict[int, Any] = {}
+
+    def work(piece: Any) -> Any:
+        if isinstance(piece, Attribute):
+            return rename(piece)
+        if isinstance(piece, tuple):
+            return tuple(work(each) for each in piece)
+        if not isinstance(piece, (Node, Expression, Equality, Call, Order, WindowCall, Literal, Predicate, Rule)):
+            return piece
+        if id(piece) not in done:
+            fields = dataclasses.fields(piece)  # type: ignore[arg-type]
+            changed = {field.name: work(getattr(piece, field.name)) for field in fields}
+            done[id(piece)] = dataclasses.replace(piece, **changed)  # type: ignore[type-var]
+        return done[id(piece)]
+
+    found: T = work(part)
+    return found
 
 
 def fresh(node: N, numbers: Numbers) -> tuple[N, dict[Attribute, Attribute]]:
@@ -566,4 +601,8 @@ def highest(node: Node) -> int:
 
 def at(node: Node, state: str) -> Node:
     """The same expression over all its relations in one state."""
-    return transform(node, lambda part: dataclasses.replace(part, state=state) if isinstance(part, Scan) else part)
+
+    def read(part: Node) -> Node:
+        return dataclasses.replace(part, state=state) if isinstance(part, Scan) and part.state != state else part
+
+    return transform(node, read)

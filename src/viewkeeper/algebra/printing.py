@@ -5,15 +5,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
 
+REPEATED = 400
+"""A part of a formula that has more characters is written once."""
+
 
 def formula(node: n.Node) -> str:
-    """An expression on one line."""
-    parts = [formula(below) for below in node.inputs]
+    """An expression on one line. A long part that occurs more than once is written once: ⟨1: ...⟩, and then ⟨1⟩."""
+    uses = Counter(id(below) for part in node.walk() for below in part.inputs)
+    numbers: dict[int, int] = {}
+
+    def of(part: n.Node) -> str:
+        if id(part) in numbers:
+            return f"⟨{numbers[id(part)]}⟩"
+        text = _line(part, [of(below) for below in part.inputs])
+        if not isinstance(part, n.Once) or uses[id(part)] < 2 or len(text) <= REPEATED:
+            return text
+        numbers[id(part)] = len(numbers) + 1
+        return f"⟨{numbers[id(part)]}: {text}⟩"
+
+    return of(node)
+
+
+def _line(node: n.Node, parts: list[str]) -> str:
+    """An operator on one line with its inputs."""
     match node:
         case n.Scan():
             return _scan(node)

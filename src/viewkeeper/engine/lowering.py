@@ -438,10 +438,11 @@ class Lowering:
             return narrower
         if node.full:
             return self._full(node, None, None)
-        left = self.lower(node.left, binding.kept(node.left.outputs) if binding else None)
+        given = binding.kept(node.left.outputs) if binding else None
+        left = self.lower(node.left, given)
         if left.empty:
             return self.nothing(node.outputs, weighted=left.weighted)
-        right = self._partner(left, node.right, node.equalities)
+        left, right = self._beside_left(left, node, given)
         pairs = list(node.padded)
         more = matched_or_missing(left, node.equalities, pairs)
         wide = (*left.keys, *more, *padded(right, right.keys, pairs)) if left.wide or right.wide else ()
@@ -452,9 +453,12 @@ class Lowering:
 
     def _full(self, node: n.Outer, on_left: Binding | None, on_right: Binding | None) -> Lowered:
         left, right = self.lower(node.left, on_left), self.lower(node.right, on_right)
-        return self._outer_here(node, left, right) or Lowered(
-            self._outer_frame(node, left, right), node.outputs, left.weighted
-        )
+        if here := self._outer_here(node, left, right):
+            return here
+        sides = ((one, [(a, inner) for a, inner in node.padded if inner in one.outputs]) for one in (left, right))
+        known = [table for one, pairs in sides for table in padded(one, one.known, pairs)]
+        narrow = left.narrow and right.narrow
+        return Lowered(self._outer_frame(node, left, right), node.outputs, left.weighted, tuple(known), narrow)
 
     def _full_by_keys(self, node: n.Project, binding: Binding) -> Lowered | None:
         """The full join below a projection, both sides read by the keys that it merges (USING); None if it has none."""
@@ -525,7 +529,7 @@ class Lowering:
         left = self.lower(node.left, binding)
         if left.empty:
             return left
-        right = self._partner(left, node.right, node.equalities)
+        left, right = self._beside_left(left, node, binding)
         most = self.engine.tuning.driver_rows
         if here := self._here(
             [left, right],
@@ -543,15 +547,26 @@ class Lowering:
         condition = join_condition(node.equalities, node.conditions, self.engine.kind)
         return _by_engine(left, left.frame.join(right.frame, parsed(condition), how))
 
-    def _partner(self, left: Lowered, right: n.Node, equalities: tuple[n.Equality, ...]) -> Lowered:
-        """The right side of an outer, semi or anti join, read by the left side's keys where they are known."""
-        if not left.narrow or not equalities:
-            return self.lower(right)
-        return self.lower(right, self._bound(left, [(e, e.left, e.right) for e in equalities]))
+    def _beside_left(self, left: Lowered, node: n.Outer | n.Exists, binding: Binding | None) -> tuple[Lowered, Lowered]:
+        """The left side of an outer, semi or anti join, and the right one, read by the left one's keys.
+
+        Where these are not known they are the binding's, whose rows alone are wanted; else a query finds them first.
+        """
+        pairs = [(e, e.left, e.right) for e in node.equalities]
+        found = self._bound(left, pairs) if left.narrow and pairs else None
+        if found is None and binding is not None:
+            found = self._matchable(binding.reduced([(mine, yours) for _, mine, yours in pairs]), pairs)
+        if found is None and left.narrow and pairs and self._size(node.right) > self.engine.tuning.stage_rows:
+            left = self.reader.keep(left)
+            found = self._bound(left, pairs)
+        return left, self.lower(node.right, found)
 
     def _bound(self, known: Lowered, pairs: list[tuple[n.Equality, Attribute, Attribute]]) -> Binding | None:
-        """The known keys of a frame as a binding of what is joined to it; a NULL is equal to nothing, except by <=>."""
-        found = binding_of(known, [(mine, yours) for _, mine, yours in pairs])
+        """The known keys of a frame as a binding of what is joined to it."""
+        return self._matchable(binding_of(known, [(mine, yours) for _, mine, yours in pairs]), pairs)
+
+    def _matchable(self, found: Binding | None, pairs: list[tuple[n.Equality, Attribute, Attribute]]) -> Binding | None:
+        """The keys of a binding that may have a partner: a NULL is equal to nothing, except by <=>."""
         if found is None or not self.looks:
             return found
         return replace(found, table=without_nulls(found.table, [a.label for e, _, a in pairs if not e.null_safe]))

@@ -29,11 +29,11 @@ class Steps:
     then: pa.Table
 
 
-def generated(schema: Schema, variant: int, *, apart: bool = False, grows: bool = False) -> Steps:
+def generated(schema: Schema, variant: int, *, apart: bool = False, grows: bool = False, once: bool = False) -> Steps:
     """The rows of a table. Variant 0 has all kinds, 1 is NULL in all columns but keys, 2 has one row at a time.
 
     `apart`: the values of a row increase from left to right, so that rows read as edges of a graph form no cycle.
-    `grows`: no key is deleted, because foreign keys refer to it.
+    `grows`: no key is deleted, because foreign keys refer to it. `once`: no row occurs twice.
     """
 
     keyed = {name.lower() for key in schema.keys for name in key.columns}
@@ -53,7 +53,7 @@ def generated(schema: Schema, variant: int, *, apart: bool = False, grows: bool 
     one, two, four = map(mostly_null if variant == 1 else row, (1, 2, 4))
     empty = mostly_null(3)
     other = tuple(a if key else b for a, b, key in zip(two, row(3), is_key, strict=True))
-    twice = [] if schema.keys else [one]
+    twice = [] if schema.keys or once else [one]
     stays = [one] if grows else twice
     return _steps(schema, [one, *twice, two, empty], [*stays, other, empty, four])
 

@@ -47,6 +47,9 @@ VARIANTS = 3
 MOST_QUERIES = 40
 """The trial of a recursion that takes more queries over so few rows ends there, and counts as passed."""
 
+WIDE = 10
+"""More scans in a view, and no generated row occurs twice: a join of so many tables would have each row 2¹⁰ times."""
+
 PlaceOf = Callable[[str], Place | None]
 
 _passed: dict[Hashable, None] = {}
@@ -139,9 +142,12 @@ class _Trial:
 
     def _run(self, variant: int) -> None:
         recursive = any(isinstance(part, n.Fixpoint) for view in self.tried.values() for part in _node(view).walk())
+        is_wide = any(sum(1 for _ in n.scans(_node(view))) > WIDE for view in self.tried.values())
         named = {reference.table.lower() for r in self.inputs.values() for reference in r.schema.references}
         rows = {
-            key: generated(r.schema, variant, apart=recursive and not named, grows=r.name.lower() in named)
+            key: generated(
+                r.schema, variant, apart=recursive and not named, grows=r.name.lower() in named, once=is_wide
+            )
             for key, r in self.inputs.items()
         }
         stored = {view.id for view in self.tried.values() if not isinstance(view, VirtualView)}
