@@ -38,6 +38,7 @@ def test_many_small_transactions(connect: Callable[..., vk.Database], transactio
             memory.append(anonymous_megabytes())
     shop.check()
     assert db.verify().equal
+    assert len(db._store.small._kept) <= 3 * max(named), "small files in memory, most of them replaced long ago"
     assert _later(named) <= 1.5 * _earlier(named) + 20, f"files that the ledger names: {named}"
     assert _later(on_disk) <= 1.5 * _earlier(on_disk) + 20, f"files on disk: {on_disk}"
     assert _later(memory) <= _earlier(memory) + GROWTH, f"megabytes: {memory}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,9 @@ from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.log.storage import Storage
 from viewkeeper.store.file_reading import read_files
 from viewkeeper.store.scans import Scan
+
+LEAST = 20
+"""As how many rows a file counts at least: a table of one row takes as much memory as one of some dozens."""
 
 
 class SmallFiles:
@@ -57,8 +61,21 @@ class SmallFiles:
         with self._lock:
             if file.path not in self._kept:
                 self._kept[file.path] = rows
-                self._rows += rows.num_rows
-            while self._rows > self.tuning.cached_rows:
-                _, dropped = self._kept.popitem(last=False)
-                self._rows -= dropped.num_rows
+                self._rows += _counted(rows)
+            while self._rows > self.tuning.cached_rows and self._kept:
+                self._drop(next(iter(self._kept)))
         return rows
+
+    def forget(self, files: Iterable[DataFile]) -> None:
+        """Drops files that hardly anybody is going to read: others have replaced them."""
+        with self._lock:
+            for file in files:
+                if file.path in self._kept:
+                    self._drop(file.path)
+
+    def _drop(self, path: str) -> None:
+        self._rows -= _counted(self._kept.pop(path))
+
+
+def _counted(rows: pa.Table) -> int:
+    return max(int(rows.num_rows), LEAST)
