@@ -8,7 +8,7 @@ import pytest
 
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.plan.choice import Choice, choose, count, reads, span, turns
-from viewkeeper.plan.cost import RATES, Changed, Plan, Rates, Reading, Stored, full_seconds, incremental_seconds
+from viewkeeper.plan.cost import RATES, Changed, Lane, Plan, Rates, Reading, Stored, full_seconds, incremental_seconds
 
 ENGINES = tuple(RATES)
 UNIT = Rates(query=1000.0, row=1.0, passed=0.5, worked=2.0, changed=4.0, written=8.0, compared=16.0)
@@ -143,3 +143,22 @@ def test_words() -> None:
     assert str(BOUND) == "t@old: by k (all files, rows picked by it)"
     assert str(WHOLE) == "t@old: reads all 1,000,000 rows"
     assert str(Reading("r", "t", "new")) == "t@new: holds nothing"
+
+
+def test_what_the_driver_looks_up_is_no_query() -> None:
+    stored = Stored(rows=10, inputs=(1_000_000,), heavy=False)
+    lane = Lane(keys=10, found=40, rows=45)
+    rates = Rates(query=1000, row=0, passed=0, worked=0, changed=0, written=0, compared=0, look_up=10, found=1)
+    four = Reading("r", "t", "old", ("k",), rows=1_000_000, files=10, per_key=4.0)
+
+    def cost(rows: int, *readings: Reading, known: bool = True) -> float:
+        return incremental_seconds(stored, [Changed(rows, Plan(readings, queries=3, left=0), known, lane)], rates)
+
+    assert cost(0) == 3000, "no row is no small change"
+    assert cost(5) == 0
+    assert cost(5, four) == 10 + 20
+    assert cost(9, four, four) == 3000 + 2 * (10 + 36), "the reads find too many rows together"
+    assert cost(10, four) == 3000 + 10 + 40, "and with the change"
+    assert cost(11, four) == 3000 + 1000, "too many keys"
+    assert cost(5, four, known=False) == 3000 + 1000
+    assert cost(5, four, WHOLE) == 3000 + 30 + 1000

@@ -47,7 +47,7 @@ class Tuning:
     """The same for files picked by keys; higher, because only the rows with those keys are processed."""
 
     cached_rows: int = 400_000
-    """Rows of small files cached in memory, the most recently used; files are immutable, so they never get stale."""
+    """Rows of small files cached in memory, the most recently used; a file counts as 20 rows at least."""
 
     cache_bytes: int = 256 << 20
     """Bytes of key columns and pages of data files cached in memory, the most recently used."""

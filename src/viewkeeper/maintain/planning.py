@@ -29,7 +29,7 @@ from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
-from viewkeeper.plan.cost import RATES, Changed, Plan, Reading, Stored
+from viewkeeper.plan.cost import RATES, Changed, Lane, Plan, Reading, Stored
 from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
 from viewkeeper.recursion.prepared import prepared
 
@@ -166,7 +166,8 @@ def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan 
     left = _kept_from_driver(lowering, full) if lane == "engine" else ()
     if not isinstance(relation, VirtualView) and all(reading.relation != relation.id for reading in readings):
         readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
-    return Plan(tuple(readings), reader.queries + 1, lane, left)
+    waiting = reader.queries + any(each.rows is None for each in done)
+    return Plan(tuple(readings), reader.queries + 1, waiting, lane, left)
 
 
 def _kept_from_driver(lowering: Lowering, full: Iterable[str]) -> tuple[str, ...]:
@@ -201,8 +202,13 @@ def stored_of(find: Find, relation: Derived, pending: Mapping[str, int], tuning:
 def followed(engine: Engine, find: Find, relation: Derived, changed: Mapping[str, int]) -> list[Changed]:
     """The plans of a relation for changed inputs, with how many rows of each changed."""
     plans = {key: plan_of(engine, find, relation, key) for key in changed}
-    most = engine.tuning.small_rows
-    return [Changed(changed[key], plan, changed[key] <= most) for key, plan in plans.items() if plan is not None]
+    tuning = engine.tuning
+    lane = Lane(tuning.lookup_keys, tuning.lookup_rows, tuning.driver_rows)
+    return [
+        Changed(changed[key], plan, changed[key] <= tuning.small_rows, lane)
+        for key, plan in plans.items()
+        if plan is not None
+    ]
 
 
 def refresh_of(relation: Derived, dependents: Callable[[str], Iterable[Derived]]) -> str:

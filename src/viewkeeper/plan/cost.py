@@ -3,7 +3,10 @@
     full         a query per large relation, all rows of its inputs, and its own stored rows compared
     incremental  its queries, the changed rows, what they make the plan read, and the inserted and deleted rows
 
-Only the ratio of the two matters. `benchmarks/calibrate.py` prints both beside measured times; the rates come from it.
+Where the driver looks up what a small change makes the plan read, that read is no query; if it can do so for all reads
+and few rows are found, most plans stay on the driver.
+
+Only the ratio of the two matters. `benchmarks/regret.py` prints what following it costs.
 """
 
 from __future__ import annotations
@@ -36,6 +39,10 @@ class Rates:
     """For a row that a recursion joins on the driver."""
     step: float = 60e-6
     """For a step of a recursion on the driver: a rule applied to new rows of one literal."""
+    look_up: float = 1e-3
+    """For a look-up of keys on the driver, however many."""
+    found: float = 5e-6
+    """For a row that it finds."""
 
 
 RATES = {
@@ -81,13 +88,24 @@ class Reading:
 class Plan:
     """The plan for a change of one input: what it reads, and its queries other than those reads.
 
-    `lane` is that of a small change; `left` says what keeps it from the driver.
+    `waiting`: those of them that remain if the driver finds all that it reads. `lane` is that of a small change; `left`
+    says what keeps it from the driver.
     """
 
     readings: tuple[Reading, ...]
     queries: int = 1
+    waiting: int = 1
     lane: str = "driver"
     left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The most that the driver takes: keys of a look-up, rows found by it, and rows of a plan. By default nothing."""
+
+    keys: int = 0
+    found: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,22 @@ class Changed:
     rows: int
     plan: Plan
     known: bool = True
+    lane: Lane = Lane()
+
+    def found(self, reading: Reading) -> int | None:
+        """How many rows of a relation the driver finds; None if it is left to the engine."""
+        if not (reading.columns and self.known):
+            return reading.rows if reading.local else None
+        rows = int(min(self.rows * reading.per_key, reading.rows))
+        return rows if reading.local or (self.rows <= self.lane.keys and rows <= self.lane.found) else None
+
+    @property
+    def queries(self) -> int:
+        """The queries other than reads: fewer if the driver has all rows, and they are few."""
+        found = [self.found(reading) for reading in self.plan.readings]
+        rows = [number for number in found if number is not None]
+        stays = len(rows) == len(found) and 0 < self.rows + sum(rows) <= self.lane.rows
+        return self.plan.waiting if stays else self.plan.queries
 
 
 @dataclass(frozen=True)
@@ -152,14 +186,17 @@ def incremental_seconds(stored: Stored, changes: Sequence[Changed], rates: Rates
     """Seconds for an incremental refresh."""
     seconds = 0.0
     for change in changes:
-        seconds += change.plan.queries * rates.query + change.rows * (rates.changed + stored.work(rates))
+        seconds += change.queries * rates.query + change.rows * (rates.changed + stored.work(rates))
         seconds += stored.moved(change.rows) * rates.written
         seconds += sum(_read(reading, change, stored, rates) for reading in change.plan.readings)
     return seconds
 
 
 def _read(reading: Reading, change: Changed, stored: Stored, rates: Rates) -> float:
-    """Seconds to read one relation: by key, only the matching rows are processed, the others are skipped."""
+    """Seconds to read one relation: by key, only the matching rows are processed, others at most skipped."""
+    here = change.found(reading)
+    if here is not None and not reading.local:
+        return rates.look_up + here * rates.found
     query = 0.0 if reading.local else rates.query
     if not reading.columns or not change.known:
         return query + reading.rows * stored.work(rates)

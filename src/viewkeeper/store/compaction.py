@@ -183,6 +183,7 @@ def swap(store: Store, replaced: Sequence[Merged]) -> list[Merged]:
         store.kept.replaced(each.relation.id, each.files, each.added)
     entered = {each.relation.id for each in there}
     store.storage.delete(file.path for each in replaced if each.relation.id not in entered for file in each.added)
+    store.forget_soon([file for each in there for file in each.files])
     return there
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewkeeper.algebra.tuning import Tuning
-from viewkeeper.catalog.data_files import DataFile, place_of
+from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Relation
 from viewkeeper.catalog.state import State
 from viewkeeper.log.failpoints import point
@@ -55,5 +55,4 @@ def flush(store: Store) -> list[str]:
     point("flush-written")
     entered = swap(store, ready)
     point("flush-entered")
-    store.storage.inlined.forget({place_of(file.path)[0] for each in entered for file in each.files})
     return [each.relation.id for each in entered]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,9 @@ from viewkeeper.store.scans import Scan
 
 NETS = 256
 """Small relations whose net rows are kept; each has at most `whole_rows` signed rows."""
+
+LEAST = 20
+"""As how many rows a file counts at least: a table of one row takes as much memory as one of some dozens."""
 
 
 class SmallFiles:
@@ -89,8 +93,21 @@ class SmallFiles:
         with self._lock:
             if file.path not in self._kept:
                 self._kept[file.path] = rows
-                self._rows += rows.num_rows
-            while self._rows > self.tuning.cached_rows:
-                _, dropped = self._kept.popitem(last=False)
-                self._rows -= dropped.num_rows
+                self._rows += _counted(rows)
+            while self._rows > self.tuning.cached_rows and self._kept:
+                self._drop(next(iter(self._kept)))
         return rows
+
+    def forget(self, files: Iterable[DataFile]) -> None:
+        """Drops files that hardly anybody is going to read: others have replaced them."""
+        with self._lock:
+            for file in files:
+                if file.path in self._kept:
+                    self._drop(file.path)
+
+    def _drop(self, path: str) -> None:
+        self._rows -= _counted(self._kept.pop(path))
+
+
+def _counted(rows: pa.Table) -> int:
+    return max(int(rows.num_rows), LEAST)

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from viewkeeper.algebra.rows import consolidate
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.tuning import Tuning
+from viewkeeper.catalog.data_files import DataFile, place_of
 from viewkeeper.catalog.declared_functions import Function, calls, users_of
 from viewkeeper.catalog.graph import reading
 from viewkeeper.catalog.relations import Derived, Relation
@@ -33,6 +35,9 @@ from viewkeeper.store.lookups import Found, Lookups
 from viewkeeper.store.scans import Scan
 from viewkeeper.store.small_files import SmallFiles
 
+REMEMBERED = 8
+"""Epochs after which replaced files are dropped from memory."""
+
 
 class Store(OpenLog):
     """What transactions and readers of one open database share: its log, an engine, scratch files and functions."""
@@ -46,6 +51,7 @@ class Store(OpenLog):
         self.lookups = Lookups(storage, engine, self.small)
         self.housekeeping = Housekeeping(self)
         self.progress: Callable[[str, int, int], None] | None = None
+        self._replaced: deque[tuple[int, list[DataFile]]] = deque()
         self._brought: dict[str, Function] = {}  # functions that were imported on demand
         self._scratch = threading.local()
         self._scratch_elsewhere: str | None = None
@@ -132,6 +138,15 @@ class Store(OpenLog):
         if not self.small.are_few(picked) or any(column.type.has_map() for column in picked.source.schema):
             return None
         return Found(consolidate(self.small.net_rows(picked).select([*columns, WEIGHT])), picked.file_rows)
+
+    def forget_soon(self, files: list[DataFile]) -> None:
+        """Drops files from memory some epochs after others have replaced them: commits under way still read them."""
+        with self._guard:
+            self._replaced.append((self.state.epoch, files))
+            while self._replaced[0][0] + REMEMBERED < self.state.epoch:
+                gone = self._replaced.popleft()[1]
+                self.small.forget(gone)
+                self.storage.inlined.forget({place_of(file.path)[0] for file in gone if file.is_inlined})
 
     def writer(self, relation: Relation) -> BatchWriter:
         """Writes batches of a relation under this handle's lease."""

@@ -1,10 +1,9 @@
-"""Measures incremental and full refreshes beside what `auto` expects of them: `python benchmarks/calibrate.py`.
+"""What `refresh = 'auto'` costs beside the better of incremental and full: `python benchmarks/regret.py`.
 
 For a few shapes of views over a table of --rows rows, and updates of more and more of it: the processor time that a
-commit spends on the view and its auxiliary relations, incremental and full, and the estimates of
-`viewkeeper.plan.cost`.
-The rates there are right if the two ratios lie on the same side of 1 where it matters; the times depend on the machine.
-Processor time, because other work on the machine hardly changes it.
+commit spends on the view and its auxiliary relations, incremental and full, and which of them `auto` chooses. Its
+regret is the time of what it chooses over the better of both: 1 is perfect. Processor time, because other work
+on the machine hardly changes it; on Apache Spark the compiler's threads are in it too.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import viewkeeper as vk
-from viewkeeper.algebra import nodes as n
 from viewkeeper.maintain import propagation
-from viewkeeper.maintain.planning import followed, rows_of, stored_of
-from viewkeeper.plan.cost import RATES, full_seconds, incremental_seconds
 
 SHAPES = {
     "filter": "SELECT id, price * 2 AS p FROM items WHERE price > 500",
@@ -41,6 +37,8 @@ CREATE TABLE details (id BIGINT PRIMARY KEY, note STRING);
 INSERT INTO items SELECT id, CAST(id % 1000 AS INT), CAST((id * 7919) % 997 AS INT) FROM range({rows});
 INSERT INTO details SELECT id, concat('note ', id) FROM range({rows});
 """
+
+FULL, INCREMENTAL, AUTO = "full", "incremental", "auto"
 
 
 def processor_time() -> float:
@@ -74,64 +72,41 @@ class Clock:
             self.spent += processor_time() - began
 
 
-def update(db: vk.Database, clock: Clock, rows: int, count: int) -> tuple[int, float]:
-    """Updates so many rows, spread over the table: the number of changed rows, and the time spent on the view."""
+def update(db: vk.Database, clock: Clock, rows: int, count: int) -> tuple[str, str, float]:
+    """Updates so many rows, spread over the table: how the view was refreshed and why, and the time spent on it."""
     step = max(1, rows // count)
     clock.spent = 0.0
     commit = db.sql(f"UPDATE items SET price = (price * 13 + 1) % 997 WHERE id % {step} = {step // 2}").commit
     took = clock.spent
     assert commit is not None
     db.compact()
-    return commit.report["items"].rows_changed, took
+    report = commit.report.get("v")
+    if report is None or report.strategy not in (INCREMENTAL, FULL):
+        return INCREMENTAL, "no row of the view changed", took
+    return report.strategy, report.reason, took
 
 
-def estimates(db: vk.Database, changed: int) -> tuple[float, float]:
-    """The expected costs of both refreshes for so many changed rows of items, auxiliary relations included.
-
-    A relation over an auxiliary one is expected to see as many changes as that one writes.
-    """
-    store = db._store
-    state = store.refresh()
-    find = state.relations.__getitem__
-    view, items = state.find("v"), state.find("items")
-    assert view is not None
-    assert view.definition is not None
-    assert items is not None
-    rates = RATES[store.engine.kind]
-    coming = {items.id: changed}
-    follow = 0.0
-    for relation in [*(find(key) for key in view.definition.hidden), view]:
-        assert relation.definition is not None
-        stored = stored_of(find, relation, coming, store.tuning)
-        reached = {scan.relation for scan in n.scans(relation.definition.maintained)} & set(coming)
-        changes = followed(store.engine, find, relation, {key: coming[key] for key in reached})
-        follow += incremental_seconds(stored, changes, rates)
-        coming[relation.id] = min(2 * rows_of(relation), round(stored.moved(changed)) + 1)
-    return follow, 0.0 if view.definition.hidden else full_seconds(
-        stored_of(find, view, coming, store.tuning), changed, rates
-    )
-
-
-def measure(db: vk.Database, clock: Clock, name: str, rows: int, sizes: list[int], rounds: int) -> None:
-    """One shape of view, incremental and full."""
-    ways = []
-    for index, refresh in enumerate(("incremental", "full")):
+def measure(db: vk.Database, clock: Clock, name: str, rows: int, sizes: list[int], rounds: int) -> list[float]:
+    """The regret for one shape of view and each size of change."""
+    found: dict[tuple[str, int], tuple[str, str, float]] = {}
+    for refresh in (INCREMENTAL, FULL, AUTO):
         db.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh = '{refresh}') AS {SHAPES[name]}")
         update(db, clock, rows, 1)  # the first time is slower
-        found = []
         for size in sizes:
-            guess = estimates(db, 2 * size)[index]
-            done = [update(db, clock, rows, size) for _ in range(rounds)]
-            found.append((done[0][0], guess, statistics.median(took for _, took in done)))
-        ways.append(found)
+            done = [update(db, clock, rows, size) for _ in range(1 if refresh == AUTO else rounds)]
+            found[refresh, size] = (*done[0][:2], statistics.median(took for _, _, took in done))
         db.sql("DROP MATERIALIZED VIEW v")
-    for (changed, guess, took), (_, full_guess, full_took) in zip(*ways, strict=True):
+    regrets = []
+    for size in sizes:
+        chosen, reason, _ = found[AUTO, size]
+        times = {refresh: found[refresh, size][2] for refresh in (INCREMENTAL, FULL)}
+        regrets.append(times[chosen] / min(times.values()))
         print(
-            f"  {name:7} {changed:>9,} rows changed   "
-            f"expected {guess * 1000:7,.0f} and {full_guess * 1000:7,.0f} ms ({guess / full_guess:5.2f})   "
-            f"measured {took * 1000:7,.0f} and {full_took * 1000:7,.0f} ms ({took / full_took:5.2f})",
+            f"  {name:7} {size:>9,} rows updated   incremental {times[INCREMENTAL] * 1000:7,.0f} ms   "
+            f"full {times[FULL] * 1000:7,.0f} ms   auto is {chosen:11}   regret {regrets[-1]:5.2f}   {reason}",
             flush=True,
         )
+    return regrets
 
 
 def main() -> None:
@@ -143,17 +118,20 @@ def main() -> None:
     parser.add_argument("--shape", action="append", choices=list(SHAPES))
     options = parser.parse_args()
     sizes = options.sizes or [1, 1_000, options.rows // 20, options.rows // 4, options.rows]
-    print(f"{options.rows:,} rows, {platform.machine()}; by change and anew, and their ratio")
+    print(f"{options.rows:,} rows, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     clock = Clock()
     for engine in options.engine or ["sail", "spark"]:
         print(engine, flush=True)
+        regrets: list[float] = []
         with (
-            tempfile.TemporaryDirectory(prefix="viewkeeper-calibrate-") as place,
+            tempfile.TemporaryDirectory(prefix="viewkeeper-regret-") as place,
             vk.connect(Path(place) / "lake", engine=engine, keep="0 seconds") as db,
         ):
             db.sql(TABLES.format(rows=options.rows))
             for name in options.shape or list(SHAPES):
-                measure(db, clock, name, options.rows, sizes, options.rounds)
+                regrets += measure(db, clock, name, options.rows, sizes, options.rounds)
+        print(f"  regret {statistics.geometric_mean(regrets):.2f} in the mean, {max(regrets):.2f} at most", flush=True)
+    print(f"load at the end {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
