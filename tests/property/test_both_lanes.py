@@ -178,7 +178,7 @@ MIXED_FORMS = (
         for name in "fdg"
     ),
     "SELECT j, any_value(s) AS a, sum(DISTINCT ti) AS b, count(DISTINCT s, i) AS c FROM t GROUP BY j",
-    "SELECT id, n FROM t JOIN (VALUES (1, 'one'), (NULL, 'none'), (7, 'seven')) AS v (k, n) ON i <=> k",
+    "SELECT id, word FROM t JOIN (VALUES (1, 'one'), (NULL, 'none'), (7, 'seven')) AS v (number, word) ON i <=> number",
     "SELECT id, upper(t) AS a, length(u) + 1 AS b, e + INTERVAL 1 MONTH AS c FROM t WHERE left(u, 1) <> 'a'",
 )
 """Sums of floats, aggregates inside expressions, VALUES, and functions."""
