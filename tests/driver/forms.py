@@ -36,8 +36,10 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "q": ("TIMESTAMP_NTZ", [dt.datetime(1969, 12, 31, 23, 59), dt.datetime(1970, 1, 1), None]),
 }
 _INTEGERS = ("ti", "i", "j", "b", "c")
-_NUMBERS = (*_INTEGERS, "f", "d", "g", "m", "k", "w")
+_FLOATS = ("f", "d", "g")
+_NUMBERS = (*_INTEGERS, *_FLOATS, "m", "k", "w")
 _SIGNS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+_FROM_DECIMALS = ("TINYINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(10,0)", "DECIMAL(38,18)", "STRING")
 _TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,0)", "DECIMAL(38,18)", "STRING")
 
 
@@ -71,11 +73,12 @@ def forms() -> Iterator[tuple[str, str]]:
         yield "`IS NULL`", f"{one} IS NULL"
         yield "`IS NULL`", f"{one} IS NOT NULL"
         yield "`BETWEEN`", f"{one} BETWEEN 0 AND 5"
-        yield "`IN`", f"{one} IN (0, 1, NULL)"
-        yield "`IN`", f"{one} NOT IN (1, 2)"
+        if one not in _FLOATS:
+            yield "`IN`", f"{one} IN (0, 1, NULL)"
+            yield "`IN`", f"{one} NOT IN (1, 2)"
         yield "`coalesce`", f"coalesce({one}, 0)"
         yield "`>`", f"{one} > 1.5"
-        for kind in _TYPES:
+        for kind in _TYPES if one in _INTEGERS else ("FLOAT", "DOUBLE") if one in _FLOATS else _FROM_DECIMALS:
             yield "`CAST`", f"CAST({one} AS {kind})"
     for kind in ("TINYINT", "INT", "BIGINT", "DECIMAL(10,2)", "DECIMAL(38,18)", "DOUBLE", "DATE"):
         yield "`CAST`", f"CAST(z AS {kind})"
@@ -92,7 +95,8 @@ def forms() -> Iterator[tuple[str, str]]:
         yield "`concat`", f"{one} || t"
         for pattern in ("a%", "%_", "zz%", "", "%ß%", "_"):
             yield "`LIKE`", f"{one} LIKE '{pattern}'"
-            yield "`ILIKE`", f"{one} ILIKE '{pattern}'"
+            if pattern.isascii():
+                yield "`ILIKE`", f"{one} ILIKE '{pattern}'"
         yield "`coalesce`", f"coalesce({one}, 'x')"
         yield "`IN`", f"{one} IN ('a', 'b', NULL)"
     for one, part in itertools.product(("e", "h"), _DATE_PARTS):
@@ -104,6 +108,39 @@ def forms() -> Iterator[tuple[str, str]]:
             yield f"`{function}`", f"{function}({arguments})"
     yield from _OTHERS
 
+
+LEFT_ON_SAIL = frozenset(
+    f"{part}({one}{more})"
+    for one in ("e", "h")
+    for part, more in (("weekday", ""), ("trunc", ", 'quarter'"), ("trunc", ", 'week'"))
+)
+"""What the driver computes as Apache Spark does; views on Sail have other expressions in their place."""
+
+
+def legend() -> str:
+    """The columns of the table, by their types."""
+    names: dict[str, list[str]] = {}
+    for name, (kind, _) in COLUMNS.items():
+        names.setdefault(kind, []).append(f"`{name}`")
+    return "; ".join(f"{', '.join(each)} {kind}" for kind, each in names.items())
+
+
+def listed() -> list[str]:
+    """The table of the documentation: every form, with the expressions that are compared, up to a few."""
+    found: dict[str, list[str]] = {}
+    for name, text in forms():
+        found.setdefault(name, []).append(text)
+    return [f"| {name} | {', '.join(f'`{text}`' for text in _apart(texts))} |" for name, texts in sorted(found.items())]
+
+
+def _apart(texts: list[str]) -> list[str]:
+    """A few expressions, from the first to the last; without those that break a table."""
+    plain = [text for text in dict.fromkeys(texts) if "|" not in text]
+    return plain[:: max(1, len(plain) // SHOWN)][:SHOWN]
+
+
+SHOWN = 4
+"""Most expressions of one form in the documentation."""
 
 _DATE_PARTS = (
     *("year", "quarter", "month", "day", "dayofmonth"),
@@ -133,7 +170,7 @@ _CALLS = {
     ),
     "make_date": ("2024, j, 5", "j, 2, 28", "2023, 2, j"),
     "to_date": ("e",),
-    "nullif": ("i, j", "s, 'a'", "m, 0.05", "i, 0"),
+    "nullif": ("i, j", "s, 'a'", "m, m", "i, 0"),
     "nvl2": ("i, j, 0", "s, s, t"),
     "greatest": ("i, b", "m, 1", "k, m, 2"),
     "least": ("i, b", "m, 1.5"),
@@ -163,6 +200,11 @@ _OTHERS = [
     ("`isnotnull`", "isnotnull(s)"),
     ("`+`", "i + j * 2 - 1"),
     ("`+`", "length(s) + 1"),
+    *[
+        ("`INTERVAL`", f"{one} INTERVAL {span}")
+        for one in ("e +", "h -")
+        for span in ("3 DAY", "'2' WEEKS", "1 MONTH", "'1' YEAR")
+    ],
     ("`*`", "abs(i) * 2.5"),
     ("`CASE`", "CASE WHEN upper(t) = 'A' THEN length(t) ELSE year(e) END"),
     ("`*`", "m * (1 - k)"),

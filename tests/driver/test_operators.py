@@ -11,7 +11,22 @@ import pyarrow as pa
 import pytest
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, comparison
+from viewkeeper.algebra.expressions import (
+    BIGINT,
+    DOUBLE,
+    STRING,
+    Arithmetic,
+    Attribute,
+    Call,
+    Cast,
+    Expression,
+    Lambda,
+    Variable,
+    case,
+    column,
+    comparison,
+    integer,
+)
 from viewkeeper.algebra.rows import signed
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.types import parse_type
@@ -71,6 +86,49 @@ def test_groups(seed: int) -> None:
     same(found, query, t=t)
 
 
+def sorted_sum(value: Expression) -> Expression:
+    """The sum of the sorted values, as the text of a sum of floats has it."""
+    listed = Call("array_sort", (Call("collect_list", (Cast(value, DOUBLE),)),))
+    added = Lambda(("a", "b"), Arithmetic("+", Variable("a"), Variable("b")))
+    some = comparison(">", Call("count", (value,), BIGINT), integer(0))
+    return case((some, Call("aggregate", (listed, Cast(integer(0), DOUBLE), added))))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("groups", [(), (K,), (K, F)])
+def test_aggregates_with_a_text(seed: int, groups: tuple[Attribute, ...]) -> None:
+    t = rows_of(seed, 15 * (seed > 0))
+    texts: list[tuple[str, Expression, str]] = [
+        (
+            "bigint",
+            Call("count", (column(K), column(X)), distinct=True),
+            "count(DISTINCT (c1, c3)) FILTER (c1 IS NOT NULL AND c3 IS NOT NULL)",
+        ),
+        ("bigint", Call("sum", (column(X),), distinct=True), "sum(DISTINCT c3)::BIGINT"),
+        ("double", sorted_sum(column(F)), "sum(c4)"),
+        (
+            "string",
+            case(
+                (
+                    comparison("=", Call("count", (column(K),), BIGINT), Call("count", (integer(1),), BIGINT)),
+                    Call("min", (column(K),), STRING),
+                )
+            ),
+            "CASE WHEN count(c1) = count(*) THEN min(c1) END",
+        ),
+    ]
+    calls = [
+        n.Call(Attribute(40 + i, f"x{i}", parse_type(kind)), "text", text=text)
+        for i, (kind, text, _) in enumerate(texts)
+    ]
+    calls += [n.Call(Attribute(50 + i, f"y{i}", F.type), how, F) for i, how in enumerate(("min", "max"))]
+    calls.append(n.Call(Attribute(60, "s", parse_type("decimal(38,0)")), "sum", X))
+    found = operators.aggregated(n.Aggregate(LEFT, groups, tuple(calls), whole=not groups), t)
+    keys = [a.label for a in groups]
+    items = [*keys, *(text for _, _, text in texts), "min(c4)", "max(c4)", "sum(c3)::DECIMAL(38,0)"]
+    same(found, f"SELECT {', '.join(items)} FROM t {'GROUP BY ' if keys else ''}{', '.join(keys)}", t=t)
+
+
 @pytest.mark.parametrize("count", [0, 5])
 def test_all_rows_as_one_group(count: int) -> None:
     t = rows_of(1, count)
@@ -87,10 +145,8 @@ def test_all_rows_as_one_group(count: int) -> None:
 
 def test_what_is_left_to_the_engine() -> None:
     t = rows_of(1, 5)
-    for call in (
-        n.Call(Attribute(31, "s", parse_type("double")), "sum", F),
-        n.Call(Attribute(31, "s", parse_type("double")), "max", F),
-    ):
+    s = Attribute(31, "s", parse_type("double"))
+    for call in (n.Call(s, "sum", F), n.Call(s, "stddev", text=Call("stddev", (column(X),)))):
         with pytest.raises(LeftToEngine):
             operators.aggregated(n.Aggregate(LEFT, (K,), (call,)), t)
     with pytest.raises(LeftToEngine):

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 import viewkeeper as vk
-from tests.driver.forms import COLUMNS, forms, rows
+from tests.driver.forms import COLUMNS, LEFT_ON_SAIL, forms, rows
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Expression, In, case, column, integer
-from viewkeeper.driver.arrow_functions import FUNCTIONS
 from viewkeeper.driver.arrow_values import evaluate, why_not
 from viewkeeper.driver.numbers import LeftToEngine
 from viewkeeper.engine.connect_columns import listed
@@ -78,7 +77,9 @@ def test_the_driver_computes_what_the_engine_computes(
     data, rng = rows(40, seed), random.Random(seed)
     everything = [found for at in range(0, len(texts), TOGETHER) for found in bound(db, texts[at : at + TOGETHER])]
     here = [found for found in everything if why_not(found[1]) is None]
-    assert len(here) > 0.95 * len(texts)
+    left = {text for text, value, _ in everything if why_not(value) is not None}
+    assert left <= (LEFT_ON_SAIL if engine == "sail" else set())
+    assert len(everything) > 0.99 * len(texts), "more expressions are refused on this engine than it lacks"
     wrong: list[str] = []
     for _, found in itertools.groupby(here, key=lambda one: one[2]):
         wrong += compared(db, list(found), data)
@@ -137,8 +138,3 @@ def compared(db: vk.Database, found: Sequence[tuple[str, Expression, n.Scan]], d
             if not same(theirs, ours)
         ][:1]
     return wrong
-
-
-def test_every_function_on_the_list_is_compared() -> None:
-    names = {name.strip("`").lower() for name, _ in forms()}
-    assert set(FUNCTIONS) <= names

@@ -74,6 +74,7 @@ def test_explain_says_the_lane_that_a_change_takes(connect: Callable[..., vk.Dat
         "joined": "SELECT t.id, s.y FROM t LEFT JOIN s ON t.g = s.g AND t.x > 1",
         "called": "SELECT id, soundex(g) AS code FROM t",
         "nested": "SELECT id, array(x) AS xs FROM t",
+        "generated": "SELECT id, e FROM t LATERAL VIEW explode(sequence(1, x)) AS e",
     }
     for name, query in queries.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")

@@ -17,6 +17,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression, conjunction
 from viewkeeper.algebra.rows import canonical_array, consolidate, expand, negated, signed
 from viewkeeper.algebra.schema import WEIGHT
+from viewkeeper.driver.arrow_aggregates import by_group
 from viewkeeper.driver.arrow_values import evaluate
 from viewkeeper.driver.matching import Matching, codes, one_chunk, pairs_of
 from viewkeeper.driver.numbers import LeftToEngine
@@ -45,6 +46,16 @@ def _weights(table: pa.Table) -> list[Any]:
 def _made(columns: Sequence[Any], outputs: Sequence[Attribute], weights: Sequence[Any]) -> pa.Table:
     names = [*_labels(outputs), *([WEIGHT] if weights else [])]
     return pa.table([*columns, *weights], names)
+
+
+def constant_rows(node: n.Rows) -> pa.Table:
+    """Rows written in a query."""
+    one = pa.table({"one": [0]})
+    columns = []
+    for place, attribute in enumerate(node.attributes):
+        cells = [_computed(attribute, row[place], one) for row in node.rows]
+        columns.append(pa.chunked_array(cells, attribute.type.arrow))
+    return _made(columns, node.outputs, [])
 
 
 # linear -------------------------------------------------------------------------------------------
@@ -193,13 +204,13 @@ _SUMS, _EXTREMA = "sum", ("min", "max")
 
 
 def aggregated(node: n.Aggregate, table: pa.Table) -> pa.Table:
-    """The groups with counts, sums of exact numbers, and extrema."""
+    """The groups with their aggregates. Arrow computes counts, exact sums, and extrema of all but floats."""
+    if any(call.text is not None or _is_float_extremum(call) for call in node.calls):
+        return by_group(node, table)
     columns: dict[str, Any] = {g.label: canonical_array(table.column(g.label), g.type) for g in node.groups}
     wanted: list[tuple[Any, str]] = []
     for call in node.calls:
         name, argument = call.output.label, call.argument
-        if call.text is not None or call.function not in ("count", _SUMS, *_EXTREMA):
-            raise LeftToEngine(f"{call.function} is left to the engine")
         if argument is None:
             wanted.append(([], "count_all"))
             continue
@@ -208,8 +219,6 @@ def aggregated(node: n.Aggregate, table: pa.Table) -> pa.Table:
             if not (argument.type.is_integer or argument.type.name == "decimal"):
                 raise LeftToEngine("a sum of floats is left to the engine")
             values = values.cast(pa.decimal256(38, call.output.type.scale))
-        elif call.function in _EXTREMA and (argument.type.is_float or argument.type.is_nested):
-            raise LeftToEngine("an extremum of these values is left to the engine")
         columns[name] = values
         wanted.append((name, call.function))
     groups = _labels(node.groups)
@@ -225,6 +234,11 @@ def aggregated(node: n.Aggregate, table: pa.Table) -> pa.Table:
         except pa.ArrowInvalid as problem:
             raise LeftToEngine(str(problem)) from problem
     return _made(made, node.outputs, [])
+
+
+def _is_float_extremum(call: n.Call) -> bool:
+    """Whether NaN may be among the values, which is greater than all numbers; Arrow would leave it out."""
+    return call.function in _EXTREMA and call.argument is not None and call.argument.type.is_float
 
 
 def net(outputs: Sequence[Attribute], table: pa.Table) -> pa.Table:

@@ -47,6 +47,7 @@ from viewkeeper.driver.arrow_operators import (
     aggregated,
     as_change,
     both_states,
+    constant_rows,
     counted,
     distinct,
     existing,
@@ -196,6 +197,9 @@ class Lowering:
     def _rows(self, node: n.Rows, binding: Binding | None) -> Lowered:
         if not node.attributes and node.rows:
             return Lowered(self.engine.union([self.engine.sql("SELECT 1 AS _vk_one") for _ in node.rows]), ())
+        written = [value for row in node.rows for value in row]
+        if node.rows and (here := self._here([], node.outputs, lambda: constant_rows(node), written)):
+            return replace(here, narrow=False)
         selects = []
         for row in node.rows:
             values = zip(node.attributes, row, strict=True)
@@ -282,6 +286,9 @@ class Lowering:
 
     def _generate(self, node: n.Generate, binding: Binding | None) -> Lowered:
         below = self.lower(node.input, binding.kept(node.input.outputs) if binding else None)
+        if _on_driver(below) is not None:
+            function = node.text.name if isinstance(node.text, Call) else str(node.text)
+            self.left[f"{function}() is left to the engine"] = None
         names = [attribute.label for attribute in node.generated]
         columns: list[Item] = list(below.columns)
         if self.engine.kind == "sail" and any(isinstance(part, (n.Aggregate, n.Distinct)) for part in node.walk()):

@@ -46,6 +46,16 @@ _CHOICES = ("coalesce", "ifnull", "nvl")
 _NUMBERS = ("L", "S", "Y")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _DATE_PARTS = ("year", "quarter", "month", "day")
+_INTERVAL = re.compile(
+    r"INTERVAL\s+(?P<q>'?)(?P<count>[0-9]{1,6})(?P=q)\s+(?P<unit>DAY|WEEK|MONTH|YEAR)S?", re.IGNORECASE
+)
+_STEPS = {
+    "day": ("date_add", 1),
+    "week": ("date_add", 7),
+    "month": ("add_months", 1),
+    "year": ("add_months", 12),
+}
+"""The functions that move a date, by the units of an interval, each with how many of its steps a unit is."""
 
 
 class Trees:
@@ -196,7 +206,8 @@ class Trees:
             chain.append(chain[-1].this)
         made = self.of(chain[-1].this)
         for one in reversed(chain):
-            made = self._operator(one, made, self.of(one.expression))
+            moved = _moved_date(one, made)
+            made = self._operator(one, made, self.of(one.expression)) if moved is None else moved
         return made
 
     def _operator(self, node: exp.Expr, left: Expression, right: Expression) -> Expression:
@@ -295,6 +306,19 @@ class Trees:
         found = [part.type for part in parts if part.type is not None]
         kind = common_type_of(found) if self.coerces and len(found) == len(parts) else None
         return list(parts) if kind is None or kind == VOID else [_implicit(part, kind) for part in parts]
+
+
+def _moved_date(node: exp.Expr, date: Expression) -> Expression | None:
+    """A date plus or minus a constant number of days or months; None if it is something else."""
+    interval = unwrapped(node.args["expression"])
+    if date.type != e.DATE or not isinstance(node, (exp.Add, exp.Sub)) or not isinstance(interval, exp.Interval):
+        return None
+    found = _INTERVAL.fullmatch(render(interval))
+    if found is None:
+        return None
+    function, size = _STEPS[found["unit"].lower()]
+    count = int(found["count"]) * size
+    return e.Call(function, (date, e.integer(count if isinstance(node, exp.Add) else -count)), e.DATE)
 
 
 def _has_only(node: exp.Expr, *known: str) -> bool:

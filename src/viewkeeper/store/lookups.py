@@ -196,6 +196,12 @@ class Lookups:
             rows = rows_among(rows, search.schema.names, search.table)
         return Found(consolidate(rows.select([*columns, WEIGHT]), schema.key_among(columns)), rows.num_rows)
 
+    def forget(self, files: Iterable[DataFile]) -> None:
+        """Drops the tails that begin with one of some inlined batches: a flush has replaced them."""
+        with self._lock:
+            for file in files:
+                self._tails.pop(file.path, None)
+
     def keep_only(self, paths: Iterable[str]) -> None:
         """Drops what is cached of files that are not among these."""
         there = set(paths)

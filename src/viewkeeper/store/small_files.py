@@ -102,6 +102,7 @@ class SmallFiles:
         """Drops files that hardly anybody is going to read: others have replaced them."""
         with self._lock:
             for file in files:
+                self._net.pop(file.path, None)
                 if file.path in self._kept:
                     self._drop(file.path)
 

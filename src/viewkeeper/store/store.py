@@ -146,6 +146,7 @@ class Store(OpenLog):
             while self._replaced[0][0] + REMEMBERED < self.state.epoch:
                 gone = self._replaced.popleft()[1]
                 self.small.forget(gone)
+                self.lookups.forget(gone)
                 self.storage.inlined.forget({place_of(file.path)[0] for file in gone if file.is_inlined})
 
     def writer(self, relation: Relation) -> BatchWriter:
