@@ -273,7 +273,7 @@ class _Fresh:
         at = np.flatnonzero(lost)
         most = int(rows.to_numpy()[at].max())
         wanted = runners.tuning.runners_up if runners.is_empty else runners.more(len(at), most)
-        found = runners.read(index, self.source, take(touched, at.tolist()), self.layout.groups, wanted)
+        found = runners.read([index], self.source, take(touched, at.tolist()), self.layout.groups, wanted)[index]
         return pc.replace_with_mask(values.combine_chunks(), pa.array(lost), found)
 
 

@@ -25,7 +25,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import BIGINT, Attribute, Numbers, not_null
+from viewkeeper.algebra.expressions import (
+    BIGINT,
+    INT,
+    Attribute,
+    Expression,
+    Numbers,
+    call,
+    column,
+    comparison,
+    disjunction,
+    integer,
+    is_null,
+    not_null,
+)
 from viewkeeper.algebra.ordered_values import in_order
 from viewkeeper.algebra.rows import canonical_array, row_tuples, signed
 from viewkeeper.algebra.schema import WEIGHT, Column, Schema
@@ -70,6 +83,7 @@ class RunnersUp:
         self.groups, self.copies = columns[: len(node.groups)], columns[-1]
         self.ranked = dict(zip(ranked_calls(node), columns[len(node.groups) : -1], strict=True))
         self.stored = n.Scan(relation.id, relation.name, columns, n.OLD, tuple(relation.schema.names))
+        self.numbers = Numbers(75_000_000)
         self.parts: list[pa.Table] = []
         self.forgotten = False
 
@@ -183,7 +197,7 @@ class RunnersUp:
         Deleted rows count too: R may end earlier. What a file holds is remembered, so that a change that reaches no
         runner-up reads nothing.
         """
-        known = _ends.setdefault(self.small, {})
+        known = _of_files.setdefault(self.small, {})
         before = known.get(self.relation.id, {})
         ends = {file.path: before.get(file.path) or self._ends_of(file) for file in self.relation.files}
         known[self.relation.id] = ends
@@ -218,28 +232,83 @@ class RunnersUp:
         fitting = self.tuning.small_rows // (groups * len(self.ranked))
         return max(wanted, min(wanted * MORE, rows // SHARE, fitting))
 
-    def read(self, index: int, source: n.Node, keys: pa.Table, outputs: Sequence[Attribute], wanted: int) -> pa.Array:
-        """The extrema of some groups, in their order, from their first values in S, which become part of R."""
-        lowering, call, argument = self.lowering, self.node.calls[index], self._argument(index)
-        if self.groups:
-            schema = Schema(tuple(Column(a.label, a.type) for a in outputs))
-            frame = lowering.engine.arrow(keys, schema)
-            given = lowering.given(Lowered(frame, tuple(outputs), known=(keys,), narrow=True))
-            source = n.Restrict(source, given, tuple(zip(self.node.groups, outputs, strict=True)))
-        there = n.Filter(source, not_null(argument))
-        copies = n.Call(Numbers(75_000_000).attribute(COPIES, BIGINT, nullable=False), "count")
+    def read(
+        self, indexes: Sequence[int], source: n.Node, keys: pa.Table, outputs: Sequence[Attribute], wanted: int
+    ) -> dict[int, pa.Array]:
+        """The extrema of some groups, in their order, from their first values in S, which become part of R.
+
+        All the aggregates have one argument.
+        """
+        argument, reader = self._argument(indexes[0]), self.lowering.reader
+        pairs = tuple(zip(self.node.groups, outputs, strict=True))
+        there = n.Restrict(source, self._given(keys, outputs), pairs) if pairs else source
+        there = self._not_behind(indexes, n.Filter(there, not_null(argument)), wanted)
+        copies = n.Call(self.numbers.attribute(COPIES, BIGINT, nullable=False), "count")
         counted = n.Aggregate(there, (*self.node.groups, argument), (copies,))
-        order = (n.Order(argument, descending=self._descending(index)),)
-        kept = lowering.reader.keep(lowering.lower(n.Top(counted, self.node.groups, order, wanted)))
-        if kept.empty:
-            return pa.nulls(keys.num_rows, call.output.type.arrow)
-        rows = kept.known[0] if kept.known else lowering.engine.fetch(kept.frame)
-        values = _plain(rows[argument.label], call.output)
-        found = self._keys([rows.select([a.label for a in self.node.groups])])
-        self._add(index, found, values, _whole(rows[copies.output.label]), 1)
-        best = _best(found, values, descending=self._descending(index))
+        whole = reader.keep(self.lowering.lower(counted))
         asked = _tuples(self._keys([keys]), keys.num_rows) if self.groups else [()]
-        return values.take(pa.array([best.get(group) for group in asked], pa.int64()))
+        found = {}
+        for index in indexes:
+            rows = whole.rows
+            if rows is None:
+                order = (n.Order(argument, descending=self._descending(index)),)
+                top = n.Top(self.lowering.given(whole), self.node.groups, order, wanted)
+                rows = self.lowering.engine.fetch(self.lowering.lower(top).frame)
+            values = _plain(rows[argument.label], self.ranked[index])
+            best = self._keep_first(index, rows, values, _whole(rows[copies.output.label]), wanted)
+            found[index] = values.take(pa.array([best.get(group) for group in asked], pa.int64()))
+        return found
+
+    def _keep_first(
+        self, index: int, rows: pa.Table, values: pa.Array, copies: pa.Array, wanted: int
+    ) -> dict[tuple[Any, ...], int]:
+        """Adds the first values of each group to R; where the best one of each is."""
+        keys = self._keys([rows.select([a.label for a in self.node.groups])])
+        groups, ranks = _Groups(keys, len(values), len(values)), _ranks(values, descending=self._descending(index))
+        order = np.lexsort((ranks, groups.rows))
+        first = _position(groups.rows[order], np.ones(len(order), dtype=bool), groups.count) <= wanted
+        chosen = pa.array(order[first])
+        self._add(index, [key.take(chosen) for key in keys], values.take(chosen), copies.take(chosen), 1)
+        return _best(keys, values, descending=self._descending(index))
+
+    def _not_behind(self, indexes: Sequence[int], source: n.Node, wanted: int) -> n.Node:
+        """Rows of S without most of those that have no value among the first of their group.
+
+        The best value of each of some buckets, by a hash, is a value of the group. So of these the m-th is not better
+        than the m-th of the group, and few values lie between them: only those are kept, not the whole group.
+        """
+        argument = self._argument(indexes[0])
+        bucket = self.numbers.attribute("bucket", INT)
+        number = call("pmod", call("hash", argument, kind=INT), integer(2 * wanted), kind=INT)
+        below = n.Project(source, (*((a, column(a)) for a in source.outputs), (bucket, number)))
+        calls = [n.Call(self.numbers.like(argument), self.node.calls[i].function, argument) for i in indexes]
+        grouped = n.Aggregate(below, (*self.node.groups, bucket), tuple(calls))
+        rows = self.lowering.reader.keep(self.lowering.lower(grouped)).rows
+        if rows is None or not rows.num_rows:
+            return source
+        keys = self._keys([rows.select([a.label for a in self.node.groups])])
+        groups = _Groups(keys, rows.num_rows, rows.num_rows)
+        inside: list[Expression] = []
+        limits: list[tuple[Attribute, Any]] = []
+        for index, best in zip(indexes, calls, strict=True):
+            end, descending = self.numbers.like(argument, nullable=True), self._descending(index)
+            limits.append((end, _ends(groups, _plain(rows[best.output.label], argument), wanted, descending)))
+            inside += [is_null(end), comparison(">=" if descending else "<=", argument, end)]
+            if descending and argument.type.is_float:
+                inside.append(call("isnan", argument))
+        one = pa.array(np.unique(groups.rows, return_index=True)[1])
+        own = tuple(map(self.numbers.like, self.node.groups))
+        columns = [*(key.take(one) for key in keys), *(values for _, values in limits)]
+        outputs = (*own, *(end for end, _ in limits))
+        given = self._given(pa.table(columns, [a.label for a in outputs]), outputs)
+        equalities = tuple(n.Equality(mine, a, True) for mine, a in zip(own, self.node.groups, strict=True))
+        joined = n.Join((given, source), equalities, (disjunction(inside),))
+        return n.Project(joined, tuple((a, column(a)) for a in source.outputs))
+
+    def _given(self, rows: pa.Table, outputs: Sequence[Attribute]) -> n.Node:
+        """Rows on the driver as an expression."""
+        frame = self.lowering.engine.arrow(rows, Schema(tuple(Column(a.label, a.type) for a in outputs)))
+        return self.lowering.given(Lowered(frame, tuple(outputs), known=(rows,), narrow=True))
 
     # the transaction ----------------------------------------------------------------------------------
 
@@ -258,7 +327,7 @@ class RunnersUp:
             join_rows(task.tx, self.relation, pa.concat_tables(self.parts))
 
 
-_ends: weakref.WeakKeyDictionary[SmallFiles, dict[str, dict[str, dict[int, Last]]]] = weakref.WeakKeyDictionary()
+_of_files: weakref.WeakKeyDictionary[SmallFiles, dict[str, dict[str, dict[int, Last]]]] = weakref.WeakKeyDictionary()
 """The last values of each file of each R."""
 
 
@@ -280,8 +349,11 @@ def renew(task: Task) -> None:
         return
     keys = large.select(large.column_names[: len(runners.groups)])
     keys = keys.rename_columns([a.label for a in runners.groups])
+    arguments: dict[Attribute | None, list[int]] = {}
     for index in runners.ranked:
-        runners.read(index, n.at(task.node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
+        arguments.setdefault(task.node.calls[index].argument, []).append(index)
+    for indexes in arguments.values():
+        runners.read(indexes, n.at(task.node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
     runners.join(task)
 
 
@@ -300,6 +372,21 @@ class _Groups:
         self.keys = keys
         self.rows, self.touched = numbers[:rows], numbers[rows:]
         self.count = 1 + int(numbers.max(initial=0))
+
+
+def _ends(groups: _Groups, values: pa.Array, wanted: int, descending: bool) -> pa.Array:
+    """Per group its so many-th best value of some; NULL if there are fewer, or it is not a number."""
+    ranks = _ranks(values, descending=descending)
+    each = 1 + int(ranks.max(initial=0))
+    places, first = np.unique(groups.rows * each + ranks, return_index=True)
+    of = places // each
+    distinct = np.bincount(of, minlength=groups.count)
+    last = first[_position(of, np.ones(len(of), dtype=bool), groups.count) == np.minimum(distinct, wanted)[of]]
+    ends = values.take(pa.array(last))
+    enough = distinct[groups.rows[last]] >= wanted
+    if pa.types.is_floating(values.type):
+        enough &= np.isfinite(ends.to_numpy(zero_copy_only=False))
+    return pc.if_else(pa.array(enough), ends, pa.scalar(None, values.type))
 
 
 def _position(groups: Numbering, counted: Any, count: int) -> Numbering:
