@@ -25,28 +25,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import (
-    BIGINT,
-    INT,
-    Attribute,
-    Expression,
-    Numbers,
-    call,
-    column,
-    comparison,
-    disjunction,
-    integer,
-    is_null,
-    not_null,
-)
+from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.ordered_values import in_order
-from viewkeeper.algebra.rows import canonical_array, row_tuples, signed
-from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.rows import signed
+from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Derived, as_derived
-from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
+from viewkeeper.engine.lowered import Binding, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import InternalError
+from viewkeeper.maintain.first_values import first_values, given_rows
+from viewkeeper.maintain.group_values import (
+    Groups,
+    best_places,
+    group_tuples,
+    not_null_rows,
+    one_array,
+    plain_array,
+    position_in_group,
+    ranks_of,
+)
 from viewkeeper.maintain.net_changes import join_change, join_rows
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.plan.runner_up_columns import COPIES, ranked_calls, runner_up_columns
@@ -58,7 +56,6 @@ MORE, SHARE = 16, 100
 COMPARED = 5_000
 """Most changed rows that are compared with the last values of R one by one; with more, all their groups are read."""
 
-Numbering: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Last: TypeAlias = dict[tuple[Any, ...], Any]
 
 
@@ -83,7 +80,6 @@ class RunnersUp:
         self.groups, self.copies = columns[: len(node.groups)], columns[-1]
         self.ranked = dict(zip(ranked_calls(node), columns[len(node.groups) : -1], strict=True))
         self.stored = n.Scan(relation.id, relation.name, columns, n.OLD, tuple(relation.schema.names))
-        self.numbers = Numbers(75_000_000)
         self.parts: list[pa.Table] = []
         self.forgotten = False
 
@@ -112,20 +108,20 @@ class RunnersUp:
             return {}
         found = {}
         for index, output in self.ranked.items():
-            there, moved = _valid(held, output.label), _valid(change, self._argument(index).label)
+            there, moved = not_null_rows(held, output.label), not_null_rows(change, self._argument(index).label)
             tables = [there.select([a.label for a in self.groups]), moved.select([a.label for a in self.node.groups])]
-            added = _plain(moved[self._argument(index).label], output)
-            values = pa.concat_arrays([_plain(there[output.label], output), added])
+            added = plain_array(moved[self._argument(index).label], output)
+            values = pa.concat_arrays([plain_array(there[output.label], output), added])
             copies = np.concatenate([there[self.copies.label].to_numpy(), moved[WEIGHT].to_numpy()])
-            groups = _Groups(self._keys([*tables, touched]), len(values), len(values) + touched.num_rows)
+            groups = Groups(self._keys([*tables, touched]), len(values), len(values) + touched.num_rows)
             found[index] = self._follow(index, groups, there.num_rows, values, copies)
         return found
 
     def _follow(
-        self, index: int, groups: _Groups, held: int, values: pa.Array, copies: np.ndarray[Any, Any]
+        self, index: int, groups: Groups, held: int, values: pa.Array, copies: np.ndarray[Any, Any]
     ) -> Followers:
         """The same for one aggregate: `values` and `copies` are those `held` by R, then those of δS."""
-        ranks = _ranks(values, descending=self._descending(index))
+        ranks = ranks_of(values, descending=self._descending(index))
         each = 1 + int(ranks.max(initial=0))
         places, first, inverse = np.unique(groups.rows * each + ranks, return_index=True, return_inverse=True)
         of, rank = places // each, places % each
@@ -138,7 +134,7 @@ class RunnersUp:
         if (new < 0).any():
             raise InternalError(f"values are deleted from {self.relation.name} that are not there")
         most = np.maximum(2 * self.tuning.runners_up, np.bincount(of[old > 0], minlength=groups.count))
-        new = np.where(_position(of, new > 0, groups.count) <= most[of], new, 0)
+        new = np.where(position_in_group(of, new > 0, groups.count) <= most[of], new, 0)
         for counts, sign in ((old, -1), (new, 1)):
             chosen = np.flatnonzero((old != new) & (counts > 0))
             at = pa.array(first[chosen])
@@ -156,7 +152,7 @@ class RunnersUp:
 
     def _keys(self, tables: Sequence[pa.Table]) -> list[pa.Array]:
         """The columns of the groups in some tables, one table below the other."""
-        return [pa.concat_arrays([_plain(t.column(i), own) for t in tables]) for i, own in enumerate(self.groups)]
+        return [pa.concat_arrays([plain_array(t.column(i), own) for t in tables]) for i, own in enumerate(self.groups)]
 
     def _argument(self, index: int) -> Attribute:
         argument = self.node.calls[index].argument
@@ -180,11 +176,11 @@ class RunnersUp:
         if change.num_rows > COMPARED:
             return list(range(change.num_rows))
         last = self._last()
-        groups = _tuples(keys, change.num_rows)
+        groups = group_tuples(keys, change.num_rows)
         chosen: set[int] = set()
         for index, output in self.ranked.items():
             ends, descending = last[index], self._descending(index)
-            values = in_order(_plain(change[self._argument(index).label], output)).to_pylist()
+            values = in_order(plain_array(change[self._argument(index).label], output)).to_pylist()
             for place, (group, value) in enumerate(zip(groups, values, strict=True)):
                 end = ends.get(group)
                 if value is not None and end is not None and (value >= end if descending else value <= end):
@@ -216,10 +212,10 @@ class RunnersUp:
         rows = rows.rename_columns([a.label for a in self.stored.outputs])
         found: dict[int, Last] = {}
         for index, output in self.ranked.items():
-            there = _valid(rows, output.label)
+            there = not_null_rows(rows, output.label)
             keys = self._keys([there.select([a.label for a in self.groups])])
-            values = in_order(_plain(there[output.label], output))
-            worst = _best(keys, values, descending=not self._descending(index))
+            values = in_order(plain_array(there[output.label], output))
+            worst = best_places(keys, values, descending=not self._descending(index))
             ends = values.take(pa.array(list(worst.values()), pa.int64())).to_pylist()
             found[index] = dict(zip(worst, ends, strict=True))
         return found
@@ -232,6 +228,10 @@ class RunnersUp:
         fitting = self.tuning.small_rows // (groups * len(self.ranked))
         return max(wanted, min(wanted * MORE, rows // SHARE, fitting))
 
+    def fits(self, groups: int) -> bool:
+        """Whether the runners-up of so many groups are few enough for the driver."""
+        return groups * len(self.ranked) * self.tuning.runners_up <= self.tuning.small_rows
+
     def read(
         self, indexes: Sequence[int], source: n.Node, keys: pa.Table, outputs: Sequence[Attribute], wanted: int
     ) -> dict[int, pa.Array]:
@@ -239,23 +239,14 @@ class RunnersUp:
 
         All the aggregates have one argument.
         """
-        argument, reader = self._argument(indexes[0]), self.lowering.reader
+        asked = group_tuples(self._keys([keys]), keys.num_rows) if self.groups else [()]
         pairs = tuple(zip(self.node.groups, outputs, strict=True))
-        there = n.Restrict(source, self._given(keys, outputs), pairs) if pairs else source
-        there = self._not_behind(indexes, n.Filter(there, not_null(argument)), wanted)
-        copies = n.Call(self.numbers.attribute(COPIES, BIGINT, nullable=False), "count")
-        counted = n.Aggregate(there, (*self.node.groups, argument), (copies,))
-        whole = reader.keep(self.lowering.lower(counted))
-        asked = _tuples(self._keys([keys]), keys.num_rows) if self.groups else [()]
+        there = n.Restrict(source, given_rows(self.lowering, keys, outputs), pairs) if pairs else source
+        calls = {index: self.node.calls[index] for index in indexes}
         found = {}
-        for index in indexes:
-            rows = whole.rows
-            if rows is None:
-                order = (n.Order(argument, descending=self._descending(index)),)
-                top = n.Top(self.lowering.given(whole), self.node.groups, order, wanted)
-                rows = self.lowering.engine.fetch(self.lowering.lower(top).frame)
-            values = _plain(rows[argument.label], self.ranked[index])
-            best = self._keep_first(index, rows, values, _whole(rows[copies.output.label]), wanted)
+        for index, rows in first_values(self.lowering, there, self.node.groups, calls, wanted).items():
+            values = plain_array(rows[self._argument(index).label], self.ranked[index])
+            best = self._keep_first(index, rows, values, one_array(rows[COPIES]), wanted)
             found[index] = values.take(pa.array([best.get(group) for group in asked], pa.int64()))
         return found
 
@@ -264,51 +255,12 @@ class RunnersUp:
     ) -> dict[tuple[Any, ...], int]:
         """Adds the first values of each group to R; where the best one of each is."""
         keys = self._keys([rows.select([a.label for a in self.node.groups])])
-        groups, ranks = _Groups(keys, len(values), len(values)), _ranks(values, descending=self._descending(index))
+        groups, ranks = Groups(keys, len(values), len(values)), ranks_of(values, descending=self._descending(index))
         order = np.lexsort((ranks, groups.rows))
-        first = _position(groups.rows[order], np.ones(len(order), dtype=bool), groups.count) <= wanted
+        first = position_in_group(groups.rows[order], np.ones(len(order), dtype=bool), groups.count) <= wanted
         chosen = pa.array(order[first])
         self._add(index, [key.take(chosen) for key in keys], values.take(chosen), copies.take(chosen), 1)
-        return _best(keys, values, descending=self._descending(index))
-
-    def _not_behind(self, indexes: Sequence[int], source: n.Node, wanted: int) -> n.Node:
-        """Rows of S without most of those that have no value among the first of their group.
-
-        The best value of each of some buckets, by a hash, is a value of the group. So of these the m-th is not better
-        than the m-th of the group, and few values lie between them: only those are kept, not the whole group.
-        """
-        argument = self._argument(indexes[0])
-        bucket = self.numbers.attribute("bucket", INT)
-        number = call("pmod", call("hash", argument, kind=INT), integer(2 * wanted), kind=INT)
-        below = n.Project(source, (*((a, column(a)) for a in source.outputs), (bucket, number)))
-        calls = [n.Call(self.numbers.like(argument), self.node.calls[i].function, argument) for i in indexes]
-        grouped = n.Aggregate(below, (*self.node.groups, bucket), tuple(calls))
-        rows = self.lowering.reader.keep(self.lowering.lower(grouped)).rows
-        if rows is None or not rows.num_rows:
-            return source
-        keys = self._keys([rows.select([a.label for a in self.node.groups])])
-        groups = _Groups(keys, rows.num_rows, rows.num_rows)
-        inside: list[Expression] = []
-        limits: list[tuple[Attribute, Any]] = []
-        for index, best in zip(indexes, calls, strict=True):
-            end, descending = self.numbers.like(argument, nullable=True), self._descending(index)
-            limits.append((end, _ends(groups, _plain(rows[best.output.label], argument), wanted, descending)))
-            inside += [is_null(end), comparison(">=" if descending else "<=", argument, end)]
-            if descending and argument.type.is_float:
-                inside.append(call("isnan", argument))
-        one = pa.array(np.unique(groups.rows, return_index=True)[1])
-        own = tuple(map(self.numbers.like, self.node.groups))
-        columns = [*(key.take(one) for key in keys), *(values for _, values in limits)]
-        outputs = (*own, *(end for end, _ in limits))
-        given = self._given(pa.table(columns, [a.label for a in outputs]), outputs)
-        equalities = tuple(n.Equality(mine, a, True) for mine, a in zip(own, self.node.groups, strict=True))
-        joined = n.Join((given, source), equalities, (disjunction(inside),))
-        return n.Project(joined, tuple((a, column(a)) for a in source.outputs))
-
-    def _given(self, rows: pa.Table, outputs: Sequence[Attribute]) -> n.Node:
-        """Rows on the driver as an expression."""
-        frame = self.lowering.engine.arrow(rows, Schema(tuple(Column(a.label, a.type) for a in outputs)))
-        return self.lowering.given(Lowered(frame, tuple(outputs), known=(rows,), narrow=True))
+        return best_places(keys, values, descending=self._descending(index))
 
     # the transaction ----------------------------------------------------------------------------------
 
@@ -344,8 +296,7 @@ def renew(task: Task) -> None:
     counts = next(i for i, call in enumerate(task.node.calls) if call.function == "count" and call.argument is None)
     rows = pending.rows.column(len(runners.groups) + counts)
     large = pending.rows.filter(pc.greater_equal(rows, runners.tuning.large_group))
-    kept = large.num_rows * len(runners.ranked) * runners.tuning.runners_up
-    if not 0 < kept <= runners.tuning.small_rows:
+    if not large.num_rows or not runners.fits(large.num_rows):
         return
     keys = large.select(large.column_names[: len(runners.groups)])
     keys = keys.rename_columns([a.label for a in runners.groups])
@@ -355,83 +306,3 @@ def renew(task: Task) -> None:
     for indexes in arguments.values():
         runners.read(indexes, n.at(task.node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
     runners.join(task)
-
-
-# columns ----------------------------------------------------------------------------------------------
-
-
-class _Groups:
-    """The groups of some rows, and below them the touched groups, each with a number that equal ones share."""
-
-    def __init__(self, keys: list[pa.Array], rows: int, total: int) -> None:
-        numbers = np.zeros(total, np.int64)
-        for key in keys:
-            distinct = key.dictionary_encode(null_encoding="encode")
-            codes = distinct.indices.to_numpy(zero_copy_only=False)
-            _, numbers = np.unique(numbers * (len(distinct.dictionary) + 1) + codes, return_inverse=True)
-        self.keys = keys
-        self.rows, self.touched = numbers[:rows], numbers[rows:]
-        self.count = 1 + int(numbers.max(initial=0))
-
-
-def _ends(groups: _Groups, values: pa.Array, wanted: int, descending: bool) -> pa.Array:
-    """Per group its so many-th best value of some; NULL if there are fewer, or it is not a number."""
-    ranks = _ranks(values, descending=descending)
-    each = 1 + int(ranks.max(initial=0))
-    places, first = np.unique(groups.rows * each + ranks, return_index=True)
-    of = places // each
-    distinct = np.bincount(of, minlength=groups.count)
-    last = first[_position(of, np.ones(len(of), dtype=bool), groups.count) == np.minimum(distinct, wanted)[of]]
-    ends = values.take(pa.array(last))
-    enough = distinct[groups.rows[last]] >= wanted
-    if pa.types.is_floating(values.type):
-        enough &= np.isfinite(ends.to_numpy(zero_copy_only=False))
-    return pc.if_else(pa.array(enough), ends, pa.scalar(None, values.type))
-
-
-def _position(groups: Numbering, counted: Any, count: int) -> Numbering:
-    """The position of each row among the counted ones of its group, from 1; rows are in the order of groups."""
-    before = np.concatenate([[0], np.cumsum(np.bincount(groups[counted], minlength=count))])
-    position: Numbering = np.cumsum(counted) - before[groups]
-    return position
-
-
-def _ranks(values: Any, *, descending: bool) -> Numbering:
-    """The position of each value among the distinct ones, best first."""
-    distinct = _whole(in_order(values)).dictionary_encode()
-    places = np.empty(len(distinct.dictionary), np.int64)
-    places[pc.array_sort_indices(distinct.dictionary).to_numpy()] = np.arange(len(places))
-    if descending:
-        places = len(places) - 1 - places
-    ranks: Numbering = places[distinct.indices.to_numpy(zero_copy_only=False)]
-    return ranks
-
-
-def _best(keys: list[pa.Array], values: pa.Array, *, descending: bool) -> dict[tuple[Any, ...], int]:
-    """Per group, where its best value is."""
-    ranks = _ranks(values, descending=descending).tolist()
-    best: dict[tuple[Any, ...], int] = {}
-    for place, group in enumerate(_tuples(keys, len(values))):
-        if group not in best or ranks[place] < ranks[best[group]]:
-            best[group] = place
-    return best
-
-
-def _tuples(keys: list[pa.Array], rows: int) -> list[tuple[Any, ...]]:
-    """Groups as values that can be looked up."""
-    return row_tuples(pa.table(keys, [f"{i}" for i in range(len(keys))])) if keys else [()] * rows
-
-
-def _valid(table: pa.Table, label: str) -> pa.Table:
-    """The rows where a column is not NULL."""
-    column = table.column(label)
-    return table if column.null_count == 0 else table.filter(column.is_valid())
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _plain(column: Any, attribute: Attribute) -> Any:
-    """A column as one array of canonical values of the attribute's type."""
-    return _whole(canonical_array(_whole(column.cast(attribute.type.arrow)), attribute.type))
