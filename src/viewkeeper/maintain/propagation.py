@@ -224,7 +224,7 @@ _lanes: weakref.WeakKeyDictionary[Definition, dict[frozenset[str], str]] = weakr
 
 def _stays_here(tx: Situation, relation: Derived, changed: Collection[str], rows: int) -> bool:
     """Whether a view is expected to be maintained on the driver: a few rows change, and so it was the last time."""
-    read = relation.definition.read & changed
+    read = relation.definition.read.intersection(changed)
     if not read:
         return relation.id not in tx.to_load and relation.id not in tx.refreshing and relation.id not in tx.redefined
     return rows <= tx.store.tuning.driver_rows and _lanes.get(relation.definition, {}).get(read) == "driver"
