@@ -14,8 +14,11 @@ from viewkeeper.log.inlined import split_entry
 FILES = vk.Tuning(inlined_rows=0)
 """Every commit writes files of its own, as large ones do."""
 
-MIXED = vk.Tuning(inlined_rows=20, flushed_batches=4)
-"""Commits of some rows are part of their ledger entry, larger ones write files, and flushes are frequent."""
+MIXED = vk.Tuning(inlined_rows=20, flushed_batches=4, large_group=3, runners_up=2)
+"""Commits of some rows are part of their ledger entry, larger ones write files, and flushes are frequent.
+
+Groups of three rows are large, so that many have runners-up, which are soon used up.
+"""
 
 
 def disk_files(path: str | Path, below: str) -> set[str]:

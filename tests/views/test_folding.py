@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,6 +71,10 @@ def test_every_type(db: vk.Database, engine: str) -> None:
         certificate = db.verify()
         assert certificate.equal, certificate
     assert db.sql("SELECT count(*), sum(rows) FROM t, per_group GROUP BY t.id LIMIT 1").rows()[0][1] == len(keys)
+
+
+def test_every_type_with_runners_up(connect: Callable[..., vk.Database], engine: str) -> None:
+    test_every_type(connect(tuning=vk.Tuning(large_group=2, runners_up=1)), engine)
 
 
 def test_many_copies_count_as_often_as_they_are_there(db: vk.Database) -> None:

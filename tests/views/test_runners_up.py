@@ -186,7 +186,7 @@ def test_random_changes(connect: Connect, engine: str, seed: int) -> None:
 @pytest.mark.parametrize(
     "tuning",
     [
-        vk.Tuning(large_group=1, runners_up=1, small_rows=3),  # what is large for the driver drops them
+        vk.Tuning(large_group=1, runners_up=1, small_rows=3),  # no group's fit
         vk.Tuning(large_group=2, runners_up=3, driver_rows=0, whole_rows=0, inlined_rows=0),
     ],
 )
@@ -321,6 +321,24 @@ def test_two_processes_and_files_that_are_merged(connect: Connect, tmp_path: Pat
     assert sorted(db.sql("SELECT lo, hi FROM v").rows()) == [(0, 1491), (0, 1491)]
     assert db.verify().equal
     other.close()
+
+
+@pytest.mark.spark_long
+def test_a_change_too_large_for_the_driver_drops_them(connect: Connect) -> None:
+    db = connect(tuning=vk.Tuning(large_group=10, runners_up=5, small_rows=200))
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g INT, x INT)")
+    db.sql("CREATE MATERIALIZED VIEW v WITH (refresh = 'incremental') AS SELECT g, max(x) AS hi FROM t GROUP BY g")
+    db.sql("INSERT INTO t SELECT id, id % 2, id FROM range(100)")
+    assert "read again" in delete(db, [99, 98]).reason
+    assert len(runners_up(db, "v")) == 10
+    db.sql("INSERT INTO t SELECT id + 1000, id % 2, id FROM range(500)")
+    assert not runners_up(db, "v")
+    assert "read again" in delete(db, [1499, 1498]).reason
+    assert len(runners_up(db, "v")) == 10
+    assert sorted(db.sql("SELECT * FROM v").rows()) == [(0, 496), (1, 497)]
+    db.sql("DELETE FROM t WHERE x > 50")
+    assert sorted(db.sql("SELECT * FROM v").rows()) == [(0, 50), (1, 49)]
+    assert db.verify().equal
 
 
 @pytest.mark.spark_long

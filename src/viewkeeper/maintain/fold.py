@@ -273,7 +273,7 @@ class _Fresh:
         at = np.flatnonzero(lost)
         most = int(rows.to_numpy()[at].max())
         wanted = runners.tuning.runners_up if runners.is_empty else runners.more(len(at), most)
-        found = runners.read(index, self.source, take(touched, at.tolist()), self.layout.groups, wanted)
+        found = runners.read([index], self.source, take(touched, at.tolist()), self.layout.groups, wanted)[index]
         return pc.replace_with_mask(values.combine_chunks(), pa.array(lost), found)
 
 
@@ -297,9 +297,10 @@ def _as_change(fresh: _Fresh, table: pa.Table, before: pa.Table, following: dict
             known = lost & found.found
             values = pc.if_else(pa.array(known), found.values, values)
             replaced, lost = replaced | known, lost & ~known
-        if runners is not None and index in runners.ranked and (lost & large).any():
-            values = fresh.extrema(runners, index, values, lost & large, touched, rows)
-            reread, lost = reread | (lost & large), lost & ~large
+        wide = lost & large
+        if runners is not None and index in runners.ranked and wide.any() and runners.fits(int(wide.sum())):
+            values = fresh.extrema(runners, index, values, wide, touched, rows)
+            reread, lost = reread | wide, lost & ~wide
         best[index], again = values, again | lost
     new = _new_rows(node, layout, table, best)
     there = pc.not_equal(rows, 0) if not node.whole else pc.is_valid(rows)

@@ -25,15 +25,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import BIGINT, Attribute, Numbers, not_null
+from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.ordered_values import in_order
-from viewkeeper.algebra.rows import canonical_array, row_tuples, signed
-from viewkeeper.algebra.schema import WEIGHT, Column, Schema
+from viewkeeper.algebra.rows import signed
+from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Derived, as_derived
-from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
+from viewkeeper.engine.lowered import Binding, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import InternalError
+from viewkeeper.maintain.first_values import first_values, given_rows
+from viewkeeper.maintain.group_values import (
+    Groups,
+    best_places,
+    group_tuples,
+    not_null_rows,
+    one_array,
+    plain_array,
+    position_in_group,
+    ranks_of,
+)
 from viewkeeper.maintain.net_changes import join_change, join_rows
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.plan.runner_up_columns import COPIES, ranked_calls, runner_up_columns
@@ -45,7 +56,6 @@ MORE, SHARE = 16, 100
 COMPARED = 5_000
 """Most changed rows that are compared with the last values of R one by one; with more, all their groups are read."""
 
-Numbering: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Last: TypeAlias = dict[tuple[Any, ...], Any]
 
 
@@ -98,20 +108,20 @@ class RunnersUp:
             return {}
         found = {}
         for index, output in self.ranked.items():
-            there, moved = _valid(held, output.label), _valid(change, self._argument(index).label)
+            there, moved = not_null_rows(held, output.label), not_null_rows(change, self._argument(index).label)
             tables = [there.select([a.label for a in self.groups]), moved.select([a.label for a in self.node.groups])]
-            added = _plain(moved[self._argument(index).label], output)
-            values = pa.concat_arrays([_plain(there[output.label], output), added])
+            added = plain_array(moved[self._argument(index).label], output)
+            values = pa.concat_arrays([plain_array(there[output.label], output), added])
             copies = np.concatenate([there[self.copies.label].to_numpy(), moved[WEIGHT].to_numpy()])
-            groups = _Groups(self._keys([*tables, touched]), len(values), len(values) + touched.num_rows)
+            groups = Groups(self._keys([*tables, touched]), len(values), len(values) + touched.num_rows)
             found[index] = self._follow(index, groups, there.num_rows, values, copies)
         return found
 
     def _follow(
-        self, index: int, groups: _Groups, held: int, values: pa.Array, copies: np.ndarray[Any, Any]
+        self, index: int, groups: Groups, held: int, values: pa.Array, copies: np.ndarray[Any, Any]
     ) -> Followers:
         """The same for one aggregate: `values` and `copies` are those `held` by R, then those of δS."""
-        ranks = _ranks(values, descending=self._descending(index))
+        ranks = ranks_of(values, descending=self._descending(index))
         each = 1 + int(ranks.max(initial=0))
         places, first, inverse = np.unique(groups.rows * each + ranks, return_index=True, return_inverse=True)
         of, rank = places // each, places % each
@@ -124,7 +134,7 @@ class RunnersUp:
         if (new < 0).any():
             raise InternalError(f"values are deleted from {self.relation.name} that are not there")
         most = np.maximum(2 * self.tuning.runners_up, np.bincount(of[old > 0], minlength=groups.count))
-        new = np.where(_position(of, new > 0, groups.count) <= most[of], new, 0)
+        new = np.where(position_in_group(of, new > 0, groups.count) <= most[of], new, 0)
         for counts, sign in ((old, -1), (new, 1)):
             chosen = np.flatnonzero((old != new) & (counts > 0))
             at = pa.array(first[chosen])
@@ -142,7 +152,7 @@ class RunnersUp:
 
     def _keys(self, tables: Sequence[pa.Table]) -> list[pa.Array]:
         """The columns of the groups in some tables, one table below the other."""
-        return [pa.concat_arrays([_plain(t.column(i), own) for t in tables]) for i, own in enumerate(self.groups)]
+        return [pa.concat_arrays([plain_array(t.column(i), own) for t in tables]) for i, own in enumerate(self.groups)]
 
     def _argument(self, index: int) -> Attribute:
         argument = self.node.calls[index].argument
@@ -166,11 +176,11 @@ class RunnersUp:
         if change.num_rows > COMPARED:
             return list(range(change.num_rows))
         last = self._last()
-        groups = _tuples(keys, change.num_rows)
+        groups = group_tuples(keys, change.num_rows)
         chosen: set[int] = set()
         for index, output in self.ranked.items():
             ends, descending = last[index], self._descending(index)
-            values = in_order(_plain(change[self._argument(index).label], output)).to_pylist()
+            values = in_order(plain_array(change[self._argument(index).label], output)).to_pylist()
             for place, (group, value) in enumerate(zip(groups, values, strict=True)):
                 end = ends.get(group)
                 if value is not None and end is not None and (value >= end if descending else value <= end):
@@ -183,7 +193,7 @@ class RunnersUp:
         Deleted rows count too: R may end earlier. What a file holds is remembered, so that a change that reaches no
         runner-up reads nothing.
         """
-        known = _ends.setdefault(self.small, {})
+        known = _of_files.setdefault(self.small, {})
         before = known.get(self.relation.id, {})
         ends = {file.path: before.get(file.path) or self._ends_of(file) for file in self.relation.files}
         known[self.relation.id] = ends
@@ -202,10 +212,10 @@ class RunnersUp:
         rows = rows.rename_columns([a.label for a in self.stored.outputs])
         found: dict[int, Last] = {}
         for index, output in self.ranked.items():
-            there = _valid(rows, output.label)
+            there = not_null_rows(rows, output.label)
             keys = self._keys([there.select([a.label for a in self.groups])])
-            values = in_order(_plain(there[output.label], output))
-            worst = _best(keys, values, descending=not self._descending(index))
+            values = in_order(plain_array(there[output.label], output))
+            worst = best_places(keys, values, descending=not self._descending(index))
             ends = values.take(pa.array(list(worst.values()), pa.int64())).to_pylist()
             found[index] = dict(zip(worst, ends, strict=True))
         return found
@@ -218,28 +228,39 @@ class RunnersUp:
         fitting = self.tuning.small_rows // (groups * len(self.ranked))
         return max(wanted, min(wanted * MORE, rows // SHARE, fitting))
 
-    def read(self, index: int, source: n.Node, keys: pa.Table, outputs: Sequence[Attribute], wanted: int) -> pa.Array:
-        """The extrema of some groups, in their order, from their first values in S, which become part of R."""
-        lowering, call, argument = self.lowering, self.node.calls[index], self._argument(index)
-        if self.groups:
-            schema = Schema(tuple(Column(a.label, a.type) for a in outputs))
-            frame = lowering.engine.arrow(keys, schema)
-            given = lowering.given(Lowered(frame, tuple(outputs), known=(keys,), narrow=True))
-            source = n.Restrict(source, given, tuple(zip(self.node.groups, outputs, strict=True)))
-        there = n.Filter(source, not_null(argument))
-        copies = n.Call(Numbers(75_000_000).attribute(COPIES, BIGINT, nullable=False), "count")
-        counted = n.Aggregate(there, (*self.node.groups, argument), (copies,))
-        order = (n.Order(argument, descending=self._descending(index)),)
-        kept = lowering.reader.keep(lowering.lower(n.Top(counted, self.node.groups, order, wanted)))
-        if kept.empty:
-            return pa.nulls(keys.num_rows, call.output.type.arrow)
-        rows = kept.known[0] if kept.known else lowering.engine.fetch(kept.frame)
-        values = _plain(rows[argument.label], call.output)
-        found = self._keys([rows.select([a.label for a in self.node.groups])])
-        self._add(index, found, values, _whole(rows[copies.output.label]), 1)
-        best = _best(found, values, descending=self._descending(index))
-        asked = _tuples(self._keys([keys]), keys.num_rows) if self.groups else [()]
-        return values.take(pa.array([best.get(group) for group in asked], pa.int64()))
+    def fits(self, groups: int) -> bool:
+        """Whether the runners-up of so many groups are few enough for the driver."""
+        return groups * len(self.ranked) * self.tuning.runners_up <= self.tuning.small_rows
+
+    def read(
+        self, indexes: Sequence[int], source: n.Node, keys: pa.Table, outputs: Sequence[Attribute], wanted: int
+    ) -> dict[int, pa.Array]:
+        """The extrema of some groups, in their order, from their first values in S, which become part of R.
+
+        All the aggregates have one argument.
+        """
+        asked = group_tuples(self._keys([keys]), keys.num_rows) if self.groups else [()]
+        pairs = tuple(zip(self.node.groups, outputs, strict=True))
+        there = n.Restrict(source, given_rows(self.lowering, keys, outputs), pairs) if pairs else source
+        calls = {index: self.node.calls[index] for index in indexes}
+        found = {}
+        for index, rows in first_values(self.lowering, there, self.node.groups, calls, wanted).items():
+            values = plain_array(rows[self._argument(index).label], self.ranked[index])
+            best = self._keep_first(index, rows, values, one_array(rows[COPIES]), wanted)
+            found[index] = values.take(pa.array([best.get(group) for group in asked], pa.int64()))
+        return found
+
+    def _keep_first(
+        self, index: int, rows: pa.Table, values: pa.Array, copies: pa.Array, wanted: int
+    ) -> dict[tuple[Any, ...], int]:
+        """Adds the first values of each group to R; where the best one of each is."""
+        keys = self._keys([rows.select([a.label for a in self.node.groups])])
+        groups, ranks = Groups(keys, len(values), len(values)), ranks_of(values, descending=self._descending(index))
+        order = np.lexsort((ranks, groups.rows))
+        first = position_in_group(groups.rows[order], np.ones(len(order), dtype=bool), groups.count) <= wanted
+        chosen = pa.array(order[first])
+        self._add(index, [key.take(chosen) for key in keys], values.take(chosen), copies.take(chosen), 1)
+        return best_places(keys, values, descending=self._descending(index))
 
     # the transaction ----------------------------------------------------------------------------------
 
@@ -258,7 +279,7 @@ class RunnersUp:
             join_rows(task.tx, self.relation, pa.concat_tables(self.parts))
 
 
-_ends: weakref.WeakKeyDictionary[SmallFiles, dict[str, dict[str, dict[int, Last]]]] = weakref.WeakKeyDictionary()
+_of_files: weakref.WeakKeyDictionary[SmallFiles, dict[str, dict[str, dict[int, Last]]]] = weakref.WeakKeyDictionary()
 """The last values of each file of each R."""
 
 
@@ -275,76 +296,13 @@ def renew(task: Task) -> None:
     counts = next(i for i, call in enumerate(task.node.calls) if call.function == "count" and call.argument is None)
     rows = pending.rows.column(len(runners.groups) + counts)
     large = pending.rows.filter(pc.greater_equal(rows, runners.tuning.large_group))
-    kept = large.num_rows * len(runners.ranked) * runners.tuning.runners_up
-    if not 0 < kept <= runners.tuning.small_rows:
+    if not large.num_rows or not runners.fits(large.num_rows):
         return
     keys = large.select(large.column_names[: len(runners.groups)])
     keys = keys.rename_columns([a.label for a in runners.groups])
+    arguments: dict[Attribute | None, list[int]] = {}
     for index in runners.ranked:
-        runners.read(index, n.at(task.node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
+        arguments.setdefault(task.node.calls[index].argument, []).append(index)
+    for indexes in arguments.values():
+        runners.read(indexes, n.at(task.node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
     runners.join(task)
-
-
-# columns ----------------------------------------------------------------------------------------------
-
-
-class _Groups:
-    """The groups of some rows, and below them the touched groups, each with a number that equal ones share."""
-
-    def __init__(self, keys: list[pa.Array], rows: int, total: int) -> None:
-        numbers = np.zeros(total, np.int64)
-        for key in keys:
-            distinct = key.dictionary_encode(null_encoding="encode")
-            codes = distinct.indices.to_numpy(zero_copy_only=False)
-            _, numbers = np.unique(numbers * (len(distinct.dictionary) + 1) + codes, return_inverse=True)
-        self.keys = keys
-        self.rows, self.touched = numbers[:rows], numbers[rows:]
-        self.count = 1 + int(numbers.max(initial=0))
-
-
-def _position(groups: Numbering, counted: Any, count: int) -> Numbering:
-    """The position of each row among the counted ones of its group, from 1; rows are in the order of groups."""
-    before = np.concatenate([[0], np.cumsum(np.bincount(groups[counted], minlength=count))])
-    position: Numbering = np.cumsum(counted) - before[groups]
-    return position
-
-
-def _ranks(values: Any, *, descending: bool) -> Numbering:
-    """The position of each value among the distinct ones, best first."""
-    distinct = _whole(in_order(values)).dictionary_encode()
-    places = np.empty(len(distinct.dictionary), np.int64)
-    places[pc.array_sort_indices(distinct.dictionary).to_numpy()] = np.arange(len(places))
-    if descending:
-        places = len(places) - 1 - places
-    ranks: Numbering = places[distinct.indices.to_numpy(zero_copy_only=False)]
-    return ranks
-
-
-def _best(keys: list[pa.Array], values: pa.Array, *, descending: bool) -> dict[tuple[Any, ...], int]:
-    """Per group, where its best value is."""
-    ranks = _ranks(values, descending=descending).tolist()
-    best: dict[tuple[Any, ...], int] = {}
-    for place, group in enumerate(_tuples(keys, len(values))):
-        if group not in best or ranks[place] < ranks[best[group]]:
-            best[group] = place
-    return best
-
-
-def _tuples(keys: list[pa.Array], rows: int) -> list[tuple[Any, ...]]:
-    """Groups as values that can be looked up."""
-    return row_tuples(pa.table(keys, [f"{i}" for i in range(len(keys))])) if keys else [()] * rows
-
-
-def _valid(table: pa.Table, label: str) -> pa.Table:
-    """The rows where a column is not NULL."""
-    column = table.column(label)
-    return table if column.null_count == 0 else table.filter(column.is_valid())
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _plain(column: Any, attribute: Attribute) -> Any:
-    """A column as one array of canonical values of the attribute's type."""
-    return _whole(canonical_array(_whole(column.cast(attribute.type.arrow)), attribute.type))
