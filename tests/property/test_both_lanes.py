@@ -214,5 +214,5 @@ def test_nasty_values(connect: Callable[..., vk.Database], seed: int) -> None:
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
 @pytest.mark.parametrize("seed", [1, *long(2, 3)])
 def test_nasty_values_on_spark(connect: Callable[..., vk.Database], seed: int) -> None:
-    twins = nasty(connect(durability="process"), seed, 3)
+    twins = nasty(connect(durability="process"), seed, 1)
     check_lanes(twins)
