@@ -260,12 +260,12 @@ class _Fresh:
 
     def rows(self, keys: pa.Table) -> pa.Table:
         """The group-by of some groups, from its input."""
-        outputs = tuple(self.layout.groups)
-        frame = self.lowering.engine.arrow(keys, Schema(tuple(Column(a.label, a.type) for a in outputs)))
-        known = Lowered(frame, outputs, known=(keys,), narrow=True)
-        pairs = tuple(zip(self.node.groups, outputs, strict=True))
-        restricted = n.Restrict(self.source, self.lowering.given(known), pairs)
-        fresh = self.lowering.lower(replace(self.node, input=restricted))
+        source, outputs = self.source, tuple(self.layout.groups)
+        if outputs:
+            known = self.lowering.reader.local(keys, outputs)
+            pairs = tuple(zip(self.node.groups, outputs, strict=True))
+            source = n.Restrict(source, self.lowering.given(known), pairs)
+        fresh = self.lowering.lower(replace(self.node, input=source))
         return self.lowering.reader.keep(fresh).known[0]
 
     def extrema(self, runners: RunnersUp, index: int, values: Any, lost: Any, touched: pa.Table, rows: Any) -> Any:
