@@ -17,11 +17,10 @@ from viewkeeper.algebra.rows import is_among, rows_among
 
 @dataclass
 class _Known:
-    """Keys without rows, and keys with all their rows."""
+    """Keys without rows, and keys with all their rows, each replaced at once: views in other threads read them."""
 
     absent: list[pa.Table] = field(default_factory=list)
-    keys: list[pa.Table] = field(default_factory=list)
-    rows: list[pa.Table] = field(default_factory=list)
+    found: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
 
 
 class KnownRows:
@@ -38,21 +37,22 @@ class KnownRows:
         """Records the net rows of a relation with some keys, with all its columns and their weights."""
         names, known = keys.column_names, self._of(relation, keys)
         new, had = self.split(relation, keys)
-        known.keys.append(new)
-        known.rows.append(rows_among(rows, names, new) if had else rows)
+        known.found.append((new, rows_among(rows, names, new) if had else rows))
 
     def split(self, relation: str, keys: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Those of some keys that were not looked up; and the rows with the others."""
         keys = self.without_absent(relation, keys.column_names, keys)
         known = self._known.get((relation, tuple(keys.column_names)))
-        if known is None or not known.keys or not keys.num_rows:
+        if known is None or not known.found or not keys.num_rows:
             return keys, []
-        if len(known.keys) > 1:
-            known.keys, known.rows = [pa.concat_tables(known.keys)], [pa.concat_tables(known.rows)]
-        there = is_among(keys, known.keys[0])
+        if len(known.found) > 1:
+            all_keys, all_rows = zip(*known.found, strict=True)
+            known.found = [(pa.concat_tables(all_keys), pa.concat_tables(all_rows))]
+        had, rows = known.found[0]
+        there = is_among(keys, had)
         if not there.any():
             return keys, []
-        found = rows_among(known.rows[0], keys.column_names, keys.filter(pa.array(there)))
+        found = rows_among(rows, keys.column_names, keys.filter(pa.array(there)))
         return keys.filter(pa.array(~there)), [found]
 
     def without_absent(self, relation: str, names: Sequence[str], keys: pa.Table) -> pa.Table:
