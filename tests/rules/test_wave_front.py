@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.maintain.state_reader import CommonChanges
+from viewkeeper.maintain.common_changes import CommonChanges
 from viewkeeper.maintain.watched_queries import Shared
 
 LEVELS = 5

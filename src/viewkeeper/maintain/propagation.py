@@ -24,8 +24,10 @@ from viewkeeper.catalog.relations import Auxiliary, Derived, VirtualView, as_der
 from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, SessionLost, StatementTimeout, StorageError
 from viewkeeper.log.storage import now
+from viewkeeper.maintain.common_changes import CommonChanges
 from viewkeeper.maintain.declared_keys import simplified
 from viewkeeper.maintain.failures import known_as, maintenance_failure
+from viewkeeper.maintain.fetched_rows import Fetched
 from viewkeeper.maintain.net_changes import collected, net_difference
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.planning import decide, pending_rows, refresh_of
@@ -35,7 +37,7 @@ from viewkeeper.maintain.recursions import Recursions
 from viewkeeper.maintain.redefining import Compared, compared
 from viewkeeper.maintain.report import Report
 from viewkeeper.maintain.situation import Situation
-from viewkeeper.maintain.state_reader import CommonChanges, Fetched, StateReader, Work
+from viewkeeper.maintain.state_reader import StateReader, Work
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.maintain.watched_queries import Shared, WatchedChanges, WatchedQuery, with_rows

@@ -6,13 +6,11 @@ earlier one. New is what the transaction sees. The change is the difference.
 
 from __future__ import annotations
 
-import concurrent.futures
 import copy
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,30 +18,30 @@ import pyarrow.compute as pc
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.cast import conform
 from viewkeeper.algebra.expressions import Attribute, Name, disjunction, is_null
-from viewkeeper.algebra.rows import consolidate, expand, is_among, row_tuples, rows_among
+from viewkeeper.algebra.rows import consolidate, expand, row_tuples
 from viewkeeper.algebra.schema import EPOCH, WEIGHT, Column, Schema
 from viewkeeper.algebra.types import Type, quote
-from viewkeeper.catalog.relations import Auxiliary, Relation
-from viewkeeper.delta.compile import differentiate
+from viewkeeper.catalog.relations import Relation
 from viewkeeper.driver.row_index import RowIndex
 from viewkeeper.engine.bags import consolidated
 from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Frame
-from viewkeeper.engine.lowered import Binding, Lowered, all_renamed
-from viewkeeper.engine.lowering import Lowering
+from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.operator_parts import copies
 from viewkeeper.maintain.keyed_rows import KeyedRows
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.recursions import Recursions, signed
 from viewkeeper.maintain.situation import Pending, Situation
-from viewkeeper.plan.sharing import Common, Sharing
 from viewkeeper.store.batches import stored_frame
 from viewkeeper.store.bounds import Keys
-from viewkeeper.store.known_rows import KnownRows
 from viewkeeper.store.lookups import Found
 from viewkeeper.store.scans import Scan, Source, pick, signed_frame, within_epochs
 from viewkeeper.store.scratch import adopt_scratch
 from viewkeeper.store.store import Store
+
+if TYPE_CHECKING:
+    from viewkeeper.maintain.common_changes import CommonChanges
+    from viewkeeper.maintain.fetched_rows import Fetched
 
 
 class OutOfQueries(Exception):
@@ -378,194 +376,6 @@ class StateReader:
             arrays.append(array)
         known = binding.table.select([a.label for a in columns])
         return Keys(pa.table(arrays, names=schema.names), schema, self.engine.tuning), (known,)
-
-
-FutureRows: TypeAlias = "concurrent.futures.Future[Found | None]"
-
-
-class Fetched:
-    """Rows of large relations by a few keys, read once for all views that a transaction reaches.
-
-    The rows are those before the transaction; its changes are on the driver anyway.
-    """
-
-    def __init__(
-        self,
-        views: Iterable[tuple[Relation, n.Node]],
-        looked_up: KnownRows,
-    ) -> None:
-        """`views` are all those views with their expressions, which determine the columns to read.
-
-        `looked_up` is what the transaction has read before, of the state before its own changes.
-        """
-        self._looked_up = looked_up
-        self._columns: dict[str, list[str]] = {}
-        for relation, node in views:
-            if isinstance(relation, Auxiliary):
-                self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
-            self.reads(node)
-        self._tables: dict[tuple[Any, ...], list[tuple[pa.Table, FutureRows]]] = {}
-        self.changes: dict[tuple[str, tuple[str, ...]], pa.Table] = {}  # net, of the columns that some view reads
-        self._lock = threading.Lock()
-
-    def reads(self, node: n.Node) -> None:
-        """Records the columns that an expression reads."""
-        for scan in n.scans(node):
-            known = self._columns.setdefault(scan.relation, [])
-            known += [name for name in scan.stored_names if name not in known]
-
-    def release(self, still: Set[str]) -> None:
-        """Drops the rows of relations that nothing reads any more."""
-        with self._lock:
-            self._tables = {name: rows for name, rows in self._tables.items() if name[0] in still}
-        self.changes = {name: rows for name, rows in self.changes.items() if name[0] in still}
-
-    def rows(self, reader: StateReader, scan: n.Scan, relation: Relation, picked: Scan) -> Found | None:
-        """The net signed rows with some keys, with the columns of the scan; None if they are too many."""
-        keys = picked.keys
-        assert keys is not None
-        wanted = self._columns.setdefault(relation.id, [])
-        columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
-        left, parts = self._known(relation, keys.table)
-        read = 0
-        if left.num_rows:
-            picked = (
-                picked
-                if left.num_rows == len(keys)
-                else pick(picked.source, Keys(left, keys.schema, reader.engine.tuning))
-            )
-            found = self._read(reader, relation, picked, columns, left)
-            if found is None:
-                return None
-            parts.append(found.rows)
-            read = found.looked_at
-        names = [*scan.stored_names, WEIGHT]
-        if not parts:
-            return Found(relation.schema.subset(scan.stored_names).signed_arrow.empty_table(), read)
-        return Found(pa.concat_tables([part.select(names) for part in parts]), read)
-
-    def _known(self, relation: Relation, keys: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Those of some keys that the transaction has not looked up, and the rows with the others.
-
-        A group's key is that of some input row: without such a row there is no group.
-        """
-        if isinstance(relation, Auxiliary):
-            node = relation.definition.maintained
-            columns = dict(zip(relation.schema.names, node.outputs, strict=True))
-            origin = origin_of(node, [columns[name] for name in keys.column_names])
-            if origin is not None:
-                keys = self._looked_up.without_absent(*origin, keys)
-        return self._looked_up.split(relation.id, keys)
-
-    def _read(
-        self, reader: StateReader, relation: Relation, picked: Scan, columns: list[str], keys: pa.Table
-    ) -> Found | None:
-        """The rows with some keys, read by the first view that asks for them; None if they are too many."""
-        name = (relation.id, tuple(keys.column_names), tuple(columns))
-        with self._lock:
-            earlier = self._tables.setdefault(name, [])
-            future = next((future for had, future in earlier if is_among(keys, had).all()), None)
-            mine = future is None
-            if future is None:
-                future = concurrent.futures.Future()
-                earlier.append((keys, future))
-        if mine:
-            try:
-                future.set_result(self._fetch(reader, relation, picked, columns))
-            except BaseException as problem:
-                future.set_exception(problem)
-        found = future.result()
-        if found is None or mine:
-            return found
-        return Found(rows_among(found.rows, keys.column_names, keys), found.looked_at)
-
-    @staticmethod
-    def _fetch(reader: StateReader, relation: Relation, picked: Scan, columns: list[str]) -> Found | None:
-        found = reader.store.rows_by_key(picked, columns)
-        if found is not None:
-            return found
-        reader.work.query()
-        stored = replace(picked, rows=None)
-        schema = relation.schema.subset(columns)
-        frame = signed_frame(reader.engine, reader.store.storage, stored)
-        frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
-        small = reader.engine.collect_small(frame)
-        return None if small is None else Found(consolidate(conform(small, schema, signed=True)), picked.file_rows)
-
-
-class CommonChanges:
-    """The changes of joins that views of a transaction share, each derived by the first view that asks."""
-
-    def __init__(self, views: Iterable[tuple[str, n.Node]]) -> None:
-        self._views = list(views)
-        self.wanted: dict[str, frozenset[str]] = {}  # selected joins, with their changed relations
-        self._once = OnceEach()
-
-    def select(self, changed: Set[str], rows: Callable[[str], int], most: int) -> None:
-        """Selects the joins whose change costs more to derive than to store; `rows` counts changed rows.
-
-        Up to `most` changed rows the join runs on the driver, and storing its result would be one more query.
-        """
-        if sum(map(rows, changed)) <= most:
-            return
-        for common in self.sharing.commons.values():
-            mine = common.relations & changed
-            if common.id not in self.wanted and sum(map(rows, mine)) > most:
-                self.wanted[common.id] = frozenset(mine)
-
-    @cached_property
-    def sharing(self) -> Sharing:
-        """The shared subexpressions of the views; searched only when many rows change."""
-        return Sharing(self._views)
-
-    def release(self, users: Set[str]) -> None:
-        """Drops the changes of joins that none of some users has."""
-        for key in self.wanted:
-            if not self.sharing.commons[key].users & users:
-                self._once.drop(key)
-
-    def of(self, view: str) -> list[Common]:
-        """The selected joins of a view."""
-        return [self.sharing.commons[key] for key in self.wanted if view in self.sharing.commons[key].users]
-
-    def scan(self, reader: StateReader, scan: n.Scan) -> Lowered:
-        """The change of a shared join, under the scan's columns."""
-        common = self.sharing.commons[scan.relation]
-
-        def work() -> Lowered:
-            change = differentiate(common.node, self.wanted[common.id])
-            assert change is not None
-            return reader.keep(Lowering(reader.engine, reader).lower(change))
-
-        found = self._once.get(common.id, work)
-        columns = dict(zip(common.names, found.outputs, strict=True))
-        pairs = [(a, columns[name]) for a, name in zip(scan.outputs, scan.stored_names, strict=True)]
-        items = [(theirs.label, ours.label) for ours, theirs in pairs]
-        frame = found.frame.select(*listed(*items, WEIGHT))
-        known = all_renamed(found.known, pairs)
-        return Lowered(frame, scan.outputs, True, known, found.narrow, found.empty)
-
-
-def origin_of(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:
-    """The stored relation and columns from one row of which every row of an expression takes some of its columns."""
-    match node:
-        case n.Scan():
-            names = dict(zip(node.outputs, node.stored_names, strict=True))
-            return node.relation, tuple(names[column] for column in columns)
-        case n.Project():
-            below = [dict(node.columns)[column].attribute for column in columns]
-            return origin_of(node.input, below) if all(below) else None  # type: ignore[arg-type]
-        case n.Filter():
-            return origin_of(node.input, columns)
-        case n.Aggregate():
-            return origin_of(node.input, columns) if set(columns) <= set(node.groups) else None
-        case n.Join():
-            for part in node.inputs:
-                if set(columns) <= set(part.outputs):
-                    return origin_of(part, columns)
-            return None
-        case _:
-            return None
 
 
 def _comparable(given: pa.DataType, kind: Type) -> bool:

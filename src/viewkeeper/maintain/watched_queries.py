@@ -20,12 +20,14 @@ from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.engine.lowered import Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.engine.running import side_by_side
+from viewkeeper.maintain.common_changes import CommonChanges
+from viewkeeper.maintain.fetched_rows import Fetched
 from viewkeeper.maintain.once import OnceEach
 from viewkeeper.maintain.planning import pending_rows
 from viewkeeper.maintain.reach import reaching
 from viewkeeper.maintain.recursions import Recursions
 from viewkeeper.maintain.situation import Situation
-from viewkeeper.maintain.state_reader import CommonChanges, Fetched, StateReader
+from viewkeeper.maintain.state_reader import StateReader
 
 BRANCHES = 64
 """Most queries that are asked together whether they have rows."""
