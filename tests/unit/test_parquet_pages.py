@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from viewkeeper.store.parquet_pages import TAIL, Layout, NotPages, decode_pages, read_layout
+from viewkeeper.store.parquet_pages import TAIL, Layout, NotPages, PagedColumn, decode_pages, read_layout
 
 ROWS = 2_500
 
@@ -62,8 +62,14 @@ class Bytes:
         return read_layout(len(self.data), self.read)
 
 
+def paged(file: Bytes, layout: Layout, name: str) -> PagedColumn:
+    (found,) = layout.columns([name], file.read)
+    assert found is not None
+    return found
+
+
 def decoded(file: Bytes, layout: Layout, name: str, pages: list[int]) -> pa.ChunkedArray:
-    column = layout.columns[name]
+    column = paged(file, layout, name)
     parts = []
     for number, mine in column.by_chunk(pages):
         chunk = column.chunks[number]
@@ -94,10 +100,9 @@ def test_pages_have_the_values_of_the_file(options: str) -> None:
     file = Bytes(table, **OPTIONS[options])
     layout = file.layout()
     assert layout.rows == ROWS
-    for name in ("nested", "part", "element", "a", "missing"):
-        assert name not in layout.columns
+    assert layout.columns(("nested", "part", "element", "a", "missing"), file.read) == [None] * 5
     for name in table.column_names:
-        column = layout.columns.get(name)
+        (column,) = layout.columns([name], file.read)
         if column is None:
             assert name in ("nested", "part")
             continue
@@ -152,7 +157,7 @@ def test_what_is_no_file(damage: str) -> None:
 def test_a_damaged_page_is_noticed() -> None:
     file = Bytes(pa.table({"k": pa.array(range(5_000))}), write_page_checksum=True, max_rows_per_page=1_000)
     layout = file.layout()
-    column = layout.columns["k"]
+    column = paged(file, layout, "k")
     chunk = column.chunks[0]
     parts = [bytearray(part) for part in file.read(chunk.spans([2]))]
     parts[-1][-5] ^= 1
@@ -164,9 +169,10 @@ def test_columns_are_decoded_together() -> None:
     table = values().select(["number", "text", "word", "amount", "nothing"])
     file = Bytes(table, compression="zstd", max_rows_per_page=100)
     layout = file.layout()
-    first = layout.columns["number"]
-    assert all(layout.columns[name].first_rows is first.first_rows for name in table.column_names)
-    chunks = {name: layout.columns[name].chunks[0] for name in table.column_names}
+    first = paged(file, layout, "number")
+    columns = {name: paged(file, layout, name) for name in table.column_names}
+    assert all(column.first_rows is first.first_rows for column in columns.values())
+    chunks = {name: column.chunks[0] for name, column in columns.items()}
     given = {name: (chunk, file.read(chunk.spans([3, 9]))) for name, chunk in chunks.items()}
     rows = [row for page in (3, 9) for row in range(first.first_rows[page], first.first_rows[page + 1])]
     assert decode_pages(given, [3, 9], len(rows)).to_pylist() == table.take(rows).to_pylist()
@@ -189,7 +195,7 @@ def test_bounds_of_pages() -> None:
         file = Bytes(table, **options)
         layout = file.layout()
         for name in ("k", "small", "day", "some"):
-            column = layout.columns[name]
+            column = paged(file, layout, name)
             found = column.bounds(file.read)
             assert found is not None
             for page in column.all_pages():
@@ -198,5 +204,6 @@ def test_bounds_of_pages() -> None:
                 ends = pc.min_max(part).as_py()
                 assert (ends["min"], ends["max"]) == (found[0][page], found[1][page]), (name, page)
         for name in ("falling", "text", "last"):
-            assert layout.columns[name].bounds(file.read) is None, name
-    assert Bytes(table, write_page_index=False).layout().columns["k"].bounds(file.read) is None
+            assert paged(file, layout, name).bounds(file.read) is None, name
+    file = Bytes(table, write_page_index=False)
+    assert paged(file, file.layout(), "k").bounds(file.read) is None

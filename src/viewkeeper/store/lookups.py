@@ -297,7 +297,7 @@ class Lookups:
         had = self.cache.get(file.path, column.name) or ()
         if len(pages) > len(lows) * MOST_PAGES or (len(had) >= OFTEN and self._has_room(file)):
             return None
-        paged = _column(self._layout_of(file), column)
+        (paged,) = self._paged(file, (column,), self._reader(file))
         (values,) = self._pages(file, Schema((column,)), [paged], [pages])
         if not pages:
             return _Hit(file, np.empty(0, np.int64), np.empty(0, np.int64))
@@ -319,7 +319,7 @@ class Lookups:
                 known = self.cache.get(file.path, name)
                 if known is None:
                     read = self._reader(file)
-                    found = _column(self._layout(file, read), column).bounds(read)
+                    found = self._paged(file, (column,), read)[0].bounds(read)
                     known = () if found is None else tuple(part.astype(_number_type(column.type)) for part in found)
                     self.cache.put(file.path, name, known, PAGE_OVERHEAD + sum(part.nbytes for part in known))
         return known or None
@@ -334,8 +334,7 @@ class Lookups:
             found = self.cache.get(file.path, name)
             if found is None:
                 read = self._reader(file)
-                layout = self._layout(file, read)
-                paged = [_column(layout, column) for column in schema]
+                paged = self._paged(file, schema, read)
                 parts = self._decoded(file, schema, paged, [each.all_pages() for each in paged], read)
                 found = KeyIndex.of(codes_of([pa.chunked_array(values) for values in parts], schema))
                 self.cache.put(file.path, name, found, found.nbytes)
@@ -345,9 +344,8 @@ class Lookups:
 
     def _plan(self, hit: _Hit, read: Schema, epoch: int) -> _Plan:
         """Which pages of which columns have some rows."""
-        layout = self._layout_of(hit.file)
         columns = _stored(hit.file, read, epoch)
-        plan = _Plan(hit, columns, [_column(layout, column) for column in columns], [])
+        plan = _Plan(hit, columns, self._paged(hit.file, columns, self._reader(hit.file)), [])
         known: dict[int, _Places] = {}
         for paged in plan.paged:
             places = known.get(id(paged.first_rows))  # mostly the pages of all columns begin with the same rows
@@ -416,12 +414,21 @@ class Lookups:
 
     # reading ---------------------------------------------------------------------------------------
 
-    def _layout_of(self, file: DataFile) -> Layout:
-        found: Layout | None = self.cache.get(file.path, LAYOUT)
-        if found is not None:
-            return found
-        with self.cache.loading(file.path):
-            return self._layout(file, self._reader(file))
+    def _paged(self, file: DataFile, columns: Iterable[Column], read: ReadSpans) -> list[PagedColumn]:
+        """The pages of some columns of a file."""
+        layout: Layout | None = self.cache.get(file.path, LAYOUT)
+        if layout is None:
+            with self.cache.loading(file.path):
+                layout = self._layout(file, read)
+        names = [column.name for column in columns]
+        try:
+            found = layout.columns(names, read)
+        except NotPages as problem:
+            raise unreadable(file.path, problem) from problem
+        there = [paged for paged in found if paged is not None]
+        if len(there) < len(names):
+            raise _OtherColumns(", ".join(names))
+        return there
 
     def _layout(self, file: DataFile, read: ReadSpans) -> Layout:
         found: Layout | None = self.cache.get(file.path, LAYOUT)
@@ -494,13 +501,6 @@ class Lookups:
 
 class _OtherColumns(Exception):
     """A file does not have a column of the relation in the form in which this reads it."""
-
-
-def _column(layout: Layout, column: Column) -> PagedColumn:
-    found = layout.columns.get(column.name)
-    if found is None:
-        raise _OtherColumns(column.name)
-    return found
 
 
 def _split(paged: PagedColumn, pages: list[int], parts: Sequence[pa.Array]) -> Iterator[pa.Array]:

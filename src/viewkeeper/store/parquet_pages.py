@@ -11,7 +11,7 @@ Only columns at the top level that are neither nested nor repeated are here: of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -154,18 +154,65 @@ class PagedColumn:
         return (lows, highs) if ascend else None
 
 
-@dataclass(frozen=True)
 class Layout:
-    """The number of rows of a file, and where the pages of its columns are."""
+    """The number of rows of a file, and where the pages of its columns are, which is found out column by column."""
 
-    rows: int
-    columns: Mapping[str, PagedColumn]
+    def __init__(self, rows: int, described: Mapping[str, _Column], start: int, tail: bytes) -> None:
+        """`tail` are the bytes of the file from `start` on, as far as they are known."""
+        self.rows = rows
+        self._described = described
+        self._start, self._tail = start, tail
+        self._found: dict[str, PagedColumn] = {}
+        self._first_rows: dict[bytes, Numbers] = {}
+        places = [each.places for column in described.values() for each, _ in column.chunks]
+        self.nbytes = 1_000 + len(tail) + sum(1_000 + 2 * (each[1] - each[0]) for each in places if each is not None)
+        """About how much memory this takes when all columns were asked for."""
 
-    @property
-    def nbytes(self) -> int:
-        """About how much memory this takes."""
-        chunks = [chunk for column in self.columns.values() for chunk in column.chunks]
-        return 1_000 + sum(1_000 + 16 * len(chunk.offsets) for chunk in chunks)
+    def columns(self, names: Iterable[str], read: ReadSpans) -> list[PagedColumn | None]:
+        """The pages of some columns; None for one that the file does not have, or that has parts."""
+        wanted = [name for name in dict.fromkeys(names) if name in self._described and name not in self._found]
+        if wanted:
+            try:
+                self._find(wanted, read)
+            except IndexError as problem:
+                raise NotPages(f"its page index cannot be read: {problem!r}") from problem
+        return [self._found.get(name) for name in names]
+
+    def _find(self, names: Sequence[str], read: ReadSpans) -> None:
+        described = [chunk for name in names for chunk in self._described[name].chunks]
+        spans = [each.places for each, _ in described if each.places is not None]
+        outside = [span for span in spans if span[0] < self._start]
+        more = dict(zip(outside, read(outside), strict=True)) if outside else {}
+
+        def bytes_of(span: Span) -> bytes:
+            return more[span] if span in more else self._tail[span[0] - self._start : span[1] - self._start]
+
+        places = _all_places(described, [bytes_of(span) for span in spans])
+        number = 0
+        for name in names:
+            column = self._described[name]
+            chunks: list[Chunk] = []
+            first_rows: list[Numbers] = []
+            first_page = first = 0
+            for each, rows in column.chunks:
+                offsets, sizes, starts = _as_one_page(each) if places is None else places[number]
+                dictionary = (each.begin, int(offsets[0]))
+                chunks.append(Chunk(column.element, each, dictionary, places is not None, first_page, offsets, sizes))
+                first_rows.append(starts + first)
+                first_page += len(offsets)
+                first += rows
+                number += 1
+            together = np.concatenate([*first_rows, [first]])
+            shared = self._first_rows.setdefault(together.tobytes(), together)
+            self._found[name] = PagedColumn(name, tuple(chunks), shared)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as the footer describes it: in each row group, with the rows of that group."""
+
+    element: Element
+    chunks: tuple[tuple[Described, int], ...]
 
 
 def decode_pages(chunks: Mapping[str, tuple[Chunk, Sequence[bytes]]], pages: Sequence[int], rows: int) -> pa.Table:
@@ -192,32 +239,17 @@ def read_layout(size: int, read: ReadSpans) -> Layout:
         (tail,) = read([(start, size)])
     try:
         elements, groups = read_footer(tail[len(tail) - length - 8 : -8])
-        return _layout(elements, [group for group in groups if group.rows], start, tail, read)
+        return _layout(elements, [group for group in groups if group.rows], start, tail)
     except (IndexError, KeyError) as problem:
         raise NotPages(f"its footer cannot be read: {problem!r}") from problem
 
 
-def _layout(elements: list[Element], groups: list[Group], start: int, tail: bytes, read: ReadSpans) -> Layout:
-    flat = list(flat_columns(elements))
-    described = [(group.chunks[leaf], group.rows) for _, leaf in flat for group in groups]
-    places = _all_places(described, start, tail, read)
-    columns: dict[str, PagedColumn] = {}
-    known: dict[bytes, Numbers] = {}
-    for index, (element, _) in enumerate(flat):
-        chunks: list[Chunk] = []
-        first_rows: list[Numbers] = []
-        first_page = first = 0
-        for chunk, rows in described[index * len(groups) : (index + 1) * len(groups)]:
-            number = index * len(groups) + len(chunks)
-            offsets, sizes, starts = _as_one_page(chunk) if places is None else places[number]
-            dictionary = (chunk.begin, int(offsets[0]))
-            chunks.append(Chunk(element, chunk, dictionary, places is not None, first_page, offsets, sizes))
-            first_rows.append(starts + first)
-            first_page += len(offsets)
-            first += rows
-        together = np.concatenate([*first_rows, [first]])
-        columns[element.name] = PagedColumn(element.name, tuple(chunks), known.setdefault(together.tobytes(), together))
-    return Layout(sum(group.rows for group in groups), columns)
+def _layout(elements: list[Element], groups: list[Group], start: int, tail: bytes) -> Layout:
+    described = {
+        element.name: _Column(element, tuple((group.chunks[leaf], group.rows) for group in groups))
+        for element, leaf in flat_columns(elements)
+    }
+    return Layout(sum(group.rows for group in groups), described, start, tail)
 
 
 def _as_one_page(chunk: Described) -> _Places:
@@ -230,23 +262,18 @@ _TOKENS = 7
 """A place of a page has seven numbers: three headers, each with a value, and the end."""
 
 
-def _all_places(
-    described: Sequence[tuple[Described, int]], start: int, tail: bytes, read: ReadSpans
-) -> list[_Places] | None:
-    """The places of the pages of all columns of all row groups; None if not all have them as expected.
+def _all_places(described: Sequence[tuple[Described, int]], parts: Sequence[bytes]) -> list[_Places] | None:
+    """The places of the pages of some columns in some row groups, from their parts of the page index; None if not all
+    have them as expected.
 
     In Thrift's compact protocol every byte of these lists ends a number or belongs to the next that does: the numbers
     of all lists are read at once.
     """
-    spans = [chunk.places for chunk, _ in described if chunk.places is not None]
-    if not spans or len(spans) < len(described):
+    if not parts or len(parts) < len(described):
         return None
-    outside = [span for span in spans if span[0] < start]
-    more = dict(zip(outside, read(outside), strict=True)) if outside else {}
     lists: list[bytes] = []
     counts: list[int] = []
-    for span in spans:
-        data = more[span] if span in more else tail[span[0] - start : span[1] - start]
+    for data in parts:
         reader = Compact(data)
         if data[:1] != b"\x19":
             return None
