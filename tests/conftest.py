@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,11 @@ _WITH_SPARK = (*_FILES, "sql/test_type_pairs.py", "engine/test_engines.py", "vie
 _LONG = ("cli/test_cli_process.py", "concurrency/", "crash/", "property/", "recursion/test_programs.py")
 _LONGEST = (*_LONG, "sql/test_long_chains.py", "views/test_tpch_views.py", "views/test_tuning.py")
 """Where single tests take long: they stand together, so that none of them is the last."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--lane engine` runs tests with all operators of maintenance plans on the engine, none on the driver."""
+    parser.addoption("--lane", choices=("auto", "engine"), default="auto")
 
 
 def _engine_of(item: pytest.Item) -> str | None:
@@ -105,12 +111,15 @@ def engine(request: pytest.FixtureRequest) -> str:
 def connect(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., vk.Database]]:
     """Opens databases under the test's own directory and closes them at the end."""
     opened: list[vk.Database] = []
+    engine_lane = request.config.getoption("--lane") == "engine"
     compiled = engine == "spark" and request.node.get_closest_marker("compiled") is not None
 
     def open_database(name: str = "lake", **options: object) -> vk.Database:
         options.setdefault("engine", engine)
         if compiled:
             options.setdefault("spark_conf", _COMPILED)
+        if engine_lane:
+            options["tuning"] = dataclasses.replace(options.get("tuning") or vk.Tuning(), driver_rows=0)  # type: ignore[type-var]
         db = vk.connect(tmp_path / name, **options)  # type: ignore[arg-type]
         opened.append(db)
         return db
