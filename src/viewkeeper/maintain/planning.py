@@ -224,7 +224,7 @@ def refresh_of(relation: Derived, dependents: Callable[[str], Iterable[Derived]]
 def decide(reader: StateReader, relation: Derived, changed: Collection[str], refresh: str) -> Choice:
     """The choice between incremental and full refresh of a stored relation, after changes of some of its inputs."""
     find, rates, tuning = reader.by_id, RATES[reader.engine.kind], reader.engine.tuning
-    pending = {key: pending_rows(reader.pending, key) for key in sorted(changed)}
+    pending = {key: _rows_that_matter(reader, relation, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + pending[key] for key in pending}
     if strategy_of(relation).name == FIXPOINT:
         stored = stored_of(find, relation, {}, tuning)
@@ -241,6 +241,15 @@ def decide(reader: StateReader, relation: Derived, changed: Collection[str], ref
         tuning,
         lambda: followed(reader.engine, find, relation, rows),
     )
+
+
+def _rows_that_matter(reader: StateReader, relation: Derived, key: str) -> int:
+    """The number of signed rows that the open transaction adds to an input, in the columns that a relation reads."""
+    nodes = [scan for scan in n.scans(relation.definition.maintained) if scan.relation == key]
+    changes = [reader.known_change(scan) for scan in nodes]
+    if not changes or any(change is None for change in changes):
+        return pending_rows(reader.pending, key)
+    return max(int(change.num_rows) for change in changes if change is not None)
 
 
 def pending_rows(changes: Mapping[str, Pending], key: str) -> int:
