@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -105,3 +107,24 @@ def test_a_name_that_was_not_there(db: vk.Database, connect: Callable[..., vk.Da
     two.commit()
     with pytest.raises(vk.errors.Conflict, match="created a table named 'fresh', which was not there before"):
         one.commit()
+
+
+@pytest.mark.parametrize("engine", ["sail"], indirect=True)
+def test_a_finished_transaction_is_freed_at_once(connect: Callable[..., vk.Database]) -> None:
+    """As long as it lives, vacuum keeps the files that it may read; Python's collector of cycles may come late."""
+    db = connect(durability="process")
+    db.sql("CREATE TABLE t (a BIGINT PRIMARY KEY, b STRING); CREATE TABLE s (b STRING, y INT)")
+    db.sql("CREATE VIEW named AS SELECT b, count(*) AS n FROM t GROUP BY b")
+    db.sql("CREATE MATERIALIZED VIEW most AS SELECT t.b, max(y) AS y FROM t JOIN s ON t.b = s.b GROUP BY t.b")
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(2):
+            with db.transaction() as tx:
+                tx.insert("t", [(number, "x")])
+                tx.sql("INSERT INTO s SELECT b, n FROM named")
+                inner = weakref.ref(tx._tx)
+            del tx
+            assert inner() is None
+    finally:
+        gc.enable()

@@ -504,35 +504,35 @@ for _kind in KINDS:
 
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:
     """Replaces nodes bottom-up, each object once; the same object where nothing changes."""
-    done: dict[int, Node] = {}
+    return _transformed(node, change, {})
 
-    def work(part: Node) -> Node:
-        if id(part) not in done:
-            done[id(part)] = change(part.with_inputs(tuple(work(below) for below in part.inputs)))
-        return done[id(part)]
 
-    return work(node)
+def _transformed(node: Node, change: Callable[[Node], Node], done: dict[int, Node]) -> Node:
+    """No function inside `transform`: one that calls itself would hold on to `change` and what that refers to."""
+    if id(node) not in done:
+        below = tuple(_transformed(part, change, done) for part in node.inputs)
+        done[id(node)] = change(node.with_inputs(below))
+    return done[id(node)]
 
 
 def map_attributes(part: T, rename: Callable[[Attribute], Attribute]) -> T:
     """A node, or a part of one, with every attribute in it replaced; what is shared in it stays so."""
-    done: dict[int, Any] = {}
-
-    def work(piece: Any) -> Any:
-        if isinstance(piece, Attribute):
-            return rename(piece)
-        if isinstance(piece, tuple):
-            return tuple(work(each) for each in piece)
-        if not isinstance(piece, (Node, Expression, Equality, Call, Order, WindowCall, Literal, Predicate, Rule)):
-            return piece
-        if id(piece) not in done:
-            fields = dataclasses.fields(piece)  # type: ignore[arg-type]
-            changed = {field.name: work(getattr(piece, field.name)) for field in fields}
-            done[id(piece)] = dataclasses.replace(piece, **changed)  # type: ignore[type-var]
-        return done[id(piece)]
-
-    found: T = work(part)
+    found: T = _renamed(part, rename, {})
     return found
+
+
+def _renamed(piece: Any, rename: Callable[[Attribute], Attribute], done: dict[int, Any]) -> Any:
+    if isinstance(piece, Attribute):
+        return rename(piece)
+    if isinstance(piece, tuple):
+        return tuple(_renamed(each, rename, done) for each in piece)
+    if not isinstance(piece, (Node, Expression, Equality, Call, Order, WindowCall, Literal, Predicate, Rule)):
+        return piece
+    if id(piece) not in done:
+        fields = dataclasses.fields(piece)  # type: ignore[arg-type]
+        changed = {field.name: _renamed(getattr(piece, field.name), rename, done) for field in fields}
+        done[id(piece)] = dataclasses.replace(piece, **changed)  # type: ignore[type-var]
+    return done[id(piece)]
 
 
 def fresh(node: N, numbers: Numbers) -> tuple[N, dict[Attribute, Attribute]]:
