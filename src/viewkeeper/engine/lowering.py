@@ -776,12 +776,11 @@ class Lowering:
     # help ----------------------------------------------------------------------------------------
 
     def nothing(self, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
-        """A frame of no rows."""
-        schema = _schema(outputs)
-        extra = f"{WEIGHT} bigint" if weighted else ""
+        """No rows; the frame is made when it is asked for."""
         if not outputs and not weighted:
-            return Lowered(self.engine.sql("SELECT 1 AS _vk_one WHERE false"), (), empty=True)
-        return Lowered(self.engine.empty(schema, extra), outputs, weighted, (), True, True)
+            return Lowered(partial(self.engine.sql, "SELECT 1 AS _vk_one WHERE false"), (), empty=True)
+        frame = partial(self.engine.empty, _schema(outputs), f"{WEIGHT} bigint" if weighted else "")
+        return Lowered(frame, outputs, weighted, (), True, True)
 
 
 def _by_engine(below: Lowered, frame: Frame, **facts: Any) -> Lowered:
