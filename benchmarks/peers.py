@@ -56,6 +56,7 @@ DIVIDED = {"q1": (6, 7, 8)}
 KINDS = {
     "10 in": (10, 0),
     "10 out": (0, 10),
+    "1,000 out": (0, 1_000),
     "1,000 in and out": (1_000, 1_000),
     "15,000 in": (15_000, 0),
 }
@@ -377,15 +378,19 @@ def measure(options: argparse.Namespace, say: Printed, plot: Callable[..., None]
             measure_closure(options, Path(name), say)
     for scale, found in sizes.items():
         names = list(found["10 in"])
-        points = {
-            name: [(max(KINDS[kind]), found[kind][name] * 1000) for kind in KINDS if kind != "10 out"] for name in names
-        }
+        kinds = [kind for kind in KINDS if KINDS[kind][0]]
+        points = {name: [(max(KINDS[kind]), found[kind][name] * 1000) for kind in kinds] for name in names}
         plot("change", f"five views up to date, SF{scale:g}", "orders inserted", "ms", points)
     if len(sizes) > 1:
-        for kind in ("10 in", "10 out"):
+        for kind in ("10 in", "10 out", "1,000 out"):
             names = list(sizes[options.scale[0]][kind])
             points = {name: [(scale, found[kind][name] * 1000) for scale, found in sizes.items()] for name in names}
-            plot(f"table_{kind.replace(' ', '_')}", f"{kind} of a growing table", "scale factor", "ms", points)
+            name = kind.replace(" ", "_").replace(",", "")
+            plot(f"table_{name}", f"{kind} of a growing table", "scale factor", "ms", points)
+            least, most = min(sizes), max(sizes)
+            for peer in names:
+                ratio = sizes[most][kind][peer] / sizes[least][kind][peer]
+                say(f"{kind}: {peer} takes {ratio:.2f} times as long at SF{most:g} as at SF{least:g}")
 
 
 def main() -> None:
