@@ -152,7 +152,7 @@ def test_what_the_driver_looks_up_is_no_query() -> None:
     four = Reading("r", "t", "old", ("k",), rows=1_000_000, files=10, per_key=4.0)
 
     def cost(rows: int, *readings: Reading, known: bool = True) -> float:
-        return incremental_seconds(stored, [Changed(rows, Plan(readings, queries=3, left=0), known, lane)], rates)
+        return incremental_seconds(stored, [Changed(rows, Plan(readings, queries=3, waiting=0), known, lane)], rates)
 
     assert cost(0) == 3000, "no row is no small change"
     assert cost(5) == 0

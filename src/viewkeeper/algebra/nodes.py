@@ -60,6 +60,11 @@ class Node:
                 yield node
                 waiting.extend(reversed(node.inputs))
 
+    @cached_property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scans among this node and all below it, which maintenance asks for in every commit."""
+        return tuple(part for part in self.walk() if isinstance(part, Scan))
+
 
 @dataclass(frozen=True)
 class Scan(Node):
@@ -547,9 +552,9 @@ def fresh(node: N, numbers: Numbers) -> tuple[N, dict[Attribute, Attribute]]:
     return map_attributes(node, rename), known
 
 
-def scans(node: Node) -> Iterator[Scan]:
+def scans(node: Node) -> tuple[Scan, ...]:
     """The scans below a node."""
-    return (part for part in node.walk() if isinstance(part, Scan))
+    return node.scans
 
 
 def expressions_in(part: Any) -> Iterator[Expression]:

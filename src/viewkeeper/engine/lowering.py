@@ -834,10 +834,12 @@ def _pairs(
 ) -> list[tuple[n.Equality, Attribute, Attribute]]:
     """The equalities between two sets of columns, each with its column in the first and in the second."""
     found = []
+    here, there = {a.number for a in ours}, {a.number for a in theirs}
     for pair in equalities:
-        if pair.left in ours and pair.right in theirs:
+        left, right = pair.left.number, pair.right.number
+        if left in here and right in there:
             found.append((pair, pair.left, pair.right))
-        elif pair.right in ours and pair.left in theirs:
+        elif right in here and left in there:
             found.append((pair, pair.right, pair.left))
     return found
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import bisect
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +24,7 @@ from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
 from viewkeeper.catalog.column_bounds import Bound
+from viewkeeper.catalog.data_files import DataFile
 
 CUT = 48
 """How many characters or bytes of a long value a bound has."""
@@ -53,6 +58,11 @@ def _measure_column(array: pa.ChunkedArray, kind: Type) -> Bound | None:
     return None if high is None else Bound(low, high, nulls, nans)
 
 
+def is_whole(kind: Type) -> bool:
+    """Whether the bounds of a type are whole numbers of up to 64 bits."""
+    return kind.is_integer or kind.name in ("date", "timestamp", "timestamp_ntz")
+
+
 def comparable_rows(table: pa.Table, schema: Schema) -> list[tuple[Any, ...]]:
     """Rows of keys as values that bounds can be compared with; NaN becomes the NAN mark."""
     columns: list[list[Any]] = []
@@ -84,6 +94,55 @@ def _cut_high(value: Any) -> Any:
 # picking ----------------------------------------------------------------------------------------
 
 
+MANY = 8
+"""From so many files on, the bounds of a column are compared in arrays."""
+
+ARRAYS = 256
+"""The bounds of so many columns are kept, those that were used last."""
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The bounds of a column of whole numbers in each of some files, and whether it may hold NULL."""
+
+    files: tuple[DataFile, ...]
+    lows: npt.NDArray[np.int64]
+    highs: npt.NDArray[np.int64]
+    nulls: npt.NDArray[np.bool_]
+
+    @staticmethod
+    def of(files: tuple[DataFile, ...], name: str) -> _Ends:
+        """The bounds in those files; a file without a bound may hold anything."""
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        anything, nothing = (least, most, True), (most, least)
+        found = []
+        for file in files:
+            bound = file.bounds.get(name)
+            ends = nothing if bound is None or bound.low is None else (bound.low, bound.high)
+            found.append(anything if bound is None else (*ends, bound.nulls > 0))
+        lows, highs, nulls = zip(*found, strict=True)
+        return _Ends(files, np.array(lows, np.int64), np.array(highs, np.int64), np.array(nulls, bool))
+
+
+_ends: OrderedDict[tuple[str, str], _Ends] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _ends_of(files: tuple[DataFile, ...], name: str) -> _Ends:
+    """The bounds of a column in the files of a relation; they are kept until other files are asked for."""
+    key = (files[0].path, name)
+    with _lock:
+        found = _ends.get(key)
+    if found is None or found.files is not files:
+        found = _Ends.of(files, name)
+    with _lock:
+        _ends[key] = found
+        _ends.move_to_end(key)
+        while len(_ends) > ARRAYS:
+            _ends.popitem(last=False)
+    return found
+
+
 class Keys:
     """Key values to look up, sorted by their first column for picking files."""
 
@@ -102,7 +161,7 @@ class Keys:
             values = looked.column(0)
             special: list[tuple[Any, ...]] = [(None,)] if values.null_count else []
             self._ordinary: list[tuple[Any, ...]] = []
-            self._first = np.sort(values.drop_null().to_numpy()).tolist()
+            self._first: list[Any] = np.sort(values.drop_null().to_numpy()).tolist()
         else:
             rows = comparable_rows(looked, schema.subset(usable)) if usable else []
             special = [row for row in rows if row[0] is None or row[0] == NAN]
@@ -111,9 +170,24 @@ class Keys:
             self._first = [row[0] for row in self._ordinary]
         self._special = special[: self._most]
         self._too_many_special = len(special) > self._most
+        in_arrays = bool(usable) and is_whole(schema.column(usable[0]).type)
+        self._numbers = np.array(self._first, np.int64) if in_arrays else None
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def files_that_may_hold(self, files: tuple[DataFile, ...]) -> list[DataFile]:
+        """The files that may hold one of the keys, by their bounds."""
+        left = list(files)
+        if self._numbers is not None and len(files) >= MANY:
+            ends = _ends_of(files, self.names[0])
+            chosen = ends.nulls if self._special else np.zeros(len(files), bool)
+            if len(self._numbers):
+                next_key = self._numbers.searchsorted(ends.lows)
+                there = next_key < len(self._numbers)
+                chosen = chosen | (there & (self._numbers[np.where(there, next_key, 0)] <= ends.highs))
+            left = [files[place] for place in np.flatnonzero(chosen)]
+        return [file for file in left if self.may_be_in(file.bounds)]
 
     def may_be_in(self, bounds: Mapping[str, Bound]) -> bool:
         """Whether a file with these bounds may hold one of the keys."""

@@ -30,7 +30,7 @@ from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.running import check_stopped, side_by_side
 from viewkeeper.log.checksums import check_files, damaged_file
 from viewkeeper.log.storage import Storage
-from viewkeeper.store.bounds import Keys
+from viewkeeper.store.bounds import Keys, is_whole
 from viewkeeper.store.byte_cache import ByteCache
 from viewkeeper.store.file_reading import unreadable
 from viewkeeper.store.key_index import Codes, KeyIndex, Numbers, Wanted, can_index, codes_of, is_exact
@@ -245,7 +245,7 @@ class Lookups:
         """About how many bytes of key columns have to be decoded before the keys can be looked up."""
         names = tuple(search.schema.names)
         first = search.first_schema if search.first is not None else search.schema
-        if tuple(first.names) == schema.sort_columns[:1] and _has_bounds(first.columns[0].type):
+        if tuple(first.names) == schema.sort_columns[:1] and is_whole(first.columns[0].type):
             return 0  # the pages that may have a key are known
         width = sum(_width(column.type) for column in first)
         missing = (
@@ -310,7 +310,7 @@ class Lookups:
 
     def _page_bounds(self, file: DataFile, column: Column) -> tuple[Numbers, Numbers] | None:
         """The least and greatest values of the pages of a column of integers, if they ascend."""
-        if not _has_bounds(column.type):
+        if not is_whole(column.type):
             return None
         name = (BOUNDS, column.name)
         known = self.cache.get(file.path, name)
@@ -518,11 +518,6 @@ def _as_array(values: pa.ChunkedArray, kind: Type) -> pa.Array:
     if values.type != kind.arrow:
         values = values.cast(kind.arrow)
     return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
-
-
-def _has_bounds(kind: Type) -> bool:
-    """Whether the page index has exact bounds for a type."""
-    return kind.is_integer or kind.name in ("date", "timestamp", "timestamp_ntz")
 
 
 def _number_type(kind: Type) -> str:

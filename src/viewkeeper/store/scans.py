@@ -94,12 +94,10 @@ def pick(
     `with_deletions` adds the files that may delete any row of those, so that no deleted row is returned, even with
     another key.
     """
-    everything = (*source.files, *source.staged)
-    chosen = [
-        file
-        for file in everything
-        if (keys is None or keys.may_be_in(file.bounds)) and (ranges is None or ranges.may_be_in(file.bounds))
-    ]
+    everything = (*source.files, *source.staged) if source.staged else source.files
+    chosen = list(everything) if keys is None else keys.files_that_may_hold(everything)
+    if ranges is not None:
+        chosen = [file for file in chosen if ranges.may_be_in(file.bounds)]
     if with_deletions:
         deleting = [file for file in everything if file.low_weight < 0 and file not in chosen]
         todo = list(chosen)
