@@ -39,7 +39,7 @@ def bound(db: vk.Database, texts: Sequence[str]) -> Iterable[tuple[str, Expressi
             yield from bound(db, texts[middle:])
         return
     node = db.view(name).definition.as_written
-    scan = next(n.scans(node))
+    (scan,) = n.scans(node)
     assert isinstance(node, n.Project)
     for text, (_, value) in zip(texts, node.columns[1:], strict=True):
         below = node.input

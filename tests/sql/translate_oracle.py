@@ -48,9 +48,9 @@ class Tables:
 
 
 class PlainReader:
-    """Reads all rows of a table, only the columns that are asked for."""
+    """Reads all rows of a table, only the columns that are asked for; all operators are the engine's."""
 
-    lane = "auto"
+    lane = "engine"
 
     def __init__(self, engine: Engine, tables: Tables) -> None:
         self.engine = engine
@@ -83,7 +83,7 @@ class PlainReader:
     def rederived(self, node: Rederived) -> Lowered:
         raise NotImplementedError
 
-    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], *, weighted: bool = False) -> Lowered:
+    def local(self, table: pa.Table, outputs: tuple[Attribute, ...], **options: Any) -> Lowered:
         raise NotImplementedError
 
 

@@ -111,9 +111,12 @@ def _arithmetic(node: e.Arithmetic) -> Expression:
 
 
 def _apart(form: Expression, meant: Expression) -> Expression:
-    """An operand; a computed one inside a function call. Sail's planning time doubles with each cast inside a cast."""
-    computed = any(isinstance(part, (e.Arithmetic, e.Comparison, e.And, e.Or)) for part in meant.walk())
-    return e.Call("nullif", (form, e.NULL)) if computed else form
+    """An operand; one that is or may be computed inside a function call.
+
+    Sail's planning time doubles with each cast inside a cast, and it puts what a subquery computes for a column in the
+    place of the column.
+    """
+    return form if _literal(meant) is not None else e.Call("nullif", (form, e.NULL))
 
 
 def _is_there(meant: Expression, form: Expression) -> Expression:
