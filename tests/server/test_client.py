@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import viewkeeper as vk
 from tests.server.conftest import ADMIN, Served, served
 from viewkeeper.client.http_calls import KINDS, Refused, Unreachable
+from viewkeeper.client.remote_subscription import RemoteSubscription
 from viewkeeper.server import http_problems
 
 TYPES = (
@@ -67,6 +69,22 @@ def test_values_of_every_type(lake: vk.Database) -> None:
             assert wanted is not None
             assert frame.change.rows.equals(wanted.change.rows)
         assert frame.change.rows["ts"][0].as_py() == dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def test_nothing_is_lost_before_the_stream_begins(lake: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed, stream = threading.Event(), RemoteSubscription._stream
+
+    def late(self: RemoteSubscription) -> None:
+        assert changed.wait(20)
+        stream(self)
+
+    monkeypatch.setattr(RemoteSubscription, "_stream", late)
+    with served(lake) as server, vk.client.connect(server.url).subscribe("orders", snapshot=False) as subscription:
+        lake.sql("INSERT INTO orders VALUES (4, 'EU', 1)")
+        changed.set()
+        frame = subscription.next(20)
+        assert frame is not None
+        assert frame.change.weights() == {(4, "EU", Decimal("1.00")): 1}
 
 
 def test_a_subscription_outlives_its_server(lake: vk.Database) -> None:

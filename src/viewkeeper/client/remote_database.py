@@ -110,7 +110,10 @@ class RemoteDatabase:
         reset: bool = False,
     ) -> RemoteSubscription:
         """Frames of a table or view, as Database.subscribe has them; a broken connection is resumed by itself."""
-        schema = schema_from(self.describe(view)["columns"])
+        described = self.describe(view)
+        schema = schema_from(described["columns"])
+        if since is None and not snapshot:
+            since = described["epoch"]  # the stream is asked for later, by a thread
         asked = {"snapshot": snapshot, "every": every, "precision": precision, "where": where, "reset": reset}
         return RemoteSubscription(self._calls, view, schema, since, asked)
 
