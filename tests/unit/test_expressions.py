@@ -156,11 +156,11 @@ def test_a_part_that_stands_alone_is_cast() -> None:
 
 def test_forms_for_sail() -> None:
     total = e.Arithmetic("+", column(A), column(B), Type("int"))
-    assert str(sail_form(total)) == "CAST(CAST(a AS BIGINT) + CAST(b AS BIGINT) AS INT)"
+    assert str(sail_form(total)) == "CAST(CAST(nullif(a, NULL) AS BIGINT) + CAST(nullif(b, NULL) AS BIGINT) AS INT)"
     both = e.And((comparison("=", A, B), comparison("=", total, integer(1))))
     assert str(sail_form(both)).startswith("CASE WHEN NOT a = b THEN 0 ELSE CAST(")
     ratio = e.Arithmetic("%", column(A), column(B), Type("int"))
-    assert str(sail_form(ratio)) == "a % CASE WHEN a IS NOT NULL THEN b END"
+    assert str(sail_form(ratio)) == "nullif(a, NULL) % nullif(CASE WHEN a IS NOT NULL THEN b END, NULL)"
 
 
 @pytest.mark.parametrize(("operator", "kind"), [("+", "int"), ("-", "bigint"), ("/", "double"), ("%", "int")])
