@@ -158,9 +158,7 @@ class Lowering:
         if most < 0 or not allowed:
             return None
         why = next((found for value in expressions if (found := why_not(value)) is not None), None)
-        if why is None and any(
-            a.type.is_nested for columns in (outputs, *(p.outputs for p in inputs)) for a in columns
-        ):
+        if why is None and (_has_parts(outputs) or any(_has_parts(part.outputs) for part in inputs)):
             why = "values that have parts are left to the engine"
         if why is None:
             try:
@@ -796,6 +794,11 @@ def _on_driver(part: Lowered) -> pa.Table | None:
         schema = _schema(part.outputs)
         return (schema.signed_arrow if part.weighted else schema.arrow).empty_table()
     return part.rows
+
+
+def _has_parts(outputs: tuple[Attribute, ...]) -> bool:
+    """Whether a column has values with parts."""
+    return any(attribute.type.is_nested for attribute in outputs)
 
 
 def _projected(table: pa.Table, node: n.Project) -> pa.Table | None:

@@ -136,7 +136,7 @@ class StateReader:
         return {
             key
             for key, change in pending.items()
-            if not change.staged and change.rows.num_rows and pc.min(change.rows[WEIGHT]).as_py() > 0
+            if not change.staged and change.rows.num_rows and change.rows[WEIGHT].to_numpy().min() > 0
         }
 
     @staticmethod

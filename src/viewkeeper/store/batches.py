@@ -11,7 +11,6 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -156,20 +155,26 @@ def sort_rows(rows: pa.Table, schema: Schema) -> pa.Table:
 
 def describe(part: pa.Table, schema: Schema, path: str, data: bytes, *, merged: bool) -> DataFile:
     """The ledger's description of a file with these rows and bytes."""
-    weights = pc.min_max(part[WEIGHT]).as_py()
-    epochs: dict[str, Any] = pc.min_max(part[EPOCH]).as_py() if merged else {"min": 0, "max": 0}
+    low, high = _ends(part[WEIGHT])
+    first, last = _ends(part[EPOCH]) if merged else (0, 0)
     return DataFile(
         path,
         part.num_rows,
         len(data),
-        weights["min"] or 0,
-        weights["max"] or 0,
+        low,
+        high,
         measure(part, schema),
-        epochs["min"] or 0,
-        epochs["max"] or 0,
+        first,
+        last,
         merged,
         checksum(data),
     )
+
+
+def _ends(numbers: pa.ChunkedArray) -> tuple[int, int]:
+    """The least and the greatest of numbers, or zeros."""
+    values = numbers.to_numpy()
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
 def can_inline(schema: Schema) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper.algebra.rows import NAN, comparable_array
+from viewkeeper.algebra.rows import FEW, NAN, comparable_array
 from viewkeeper.algebra.schema import Schema
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
@@ -53,8 +53,12 @@ def _measure_column(array: pa.ChunkedArray, kind: Type) -> Bound | None:
             plain = plain.filter(pc.fill_null(pc.invert(is_nan), False))
     if len(plain) == plain.null_count:
         return Bound(None, None, nulls, nans)
-    ends = pc.min_max(plain).as_py()
-    low, high = _cut_low(ends["min"]), _cut_high(ends["max"])
+    if len(plain) <= FEW:
+        values = [value for value in plain.to_pylist() if value is not None]
+        least, most = min(values), max(values)
+    else:
+        least, most = pc.min_max(plain).as_py().values()
+    low, high = _cut_low(least), _cut_high(most)
     return None if high is None else Bound(low, high, nulls, nans)
 
 

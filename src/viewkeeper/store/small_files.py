@@ -86,8 +86,9 @@ class SmallFiles:
 
     def remember(self, file: DataFile, rows: pa.Table, schema: Schema) -> None:
         """Keeps the signed rows of a batch that was just committed: the next commit reads them."""
-        stored = rows.append_column(EPOCH_FIELD, pa.nulls(rows.num_rows, pa.int64())).cast(schema.stored_arrow)
-        self._keep(file, with_epochs(stored, file))
+        stored = rows.append_column(EPOCH_FIELD, pa.nulls(rows.num_rows, pa.int64()))
+        wanted = schema.stored_arrow
+        self._keep(file, with_epochs(stored if stored.schema == wanted else stored.cast(wanted), file))
 
     def _keep(self, file: DataFile, rows: pa.Table) -> pa.Table:
         with self._lock:
