@@ -9,6 +9,9 @@ READY := $(VENV)/.ready
 test test-fast test-long: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 test test-fast test-long: export PYTHONDONTWRITEBYTECODE :=
 
+# What has to hold in both lanes: the normal run has the driver's lane, the long one the engine's as well.
+LANES := tests/golden tests/property tests/papers tests/recursion tests/datalog tests/views
+
 .PHONY: setup demo test test-fast test-long page page-test chromium lint format bench clean
 
 setup: $(READY)
@@ -29,6 +32,7 @@ test-fast: $(READY)
 
 test-long: $(READY)
 	PYSPARK_SUBMIT_ARGS=pyspark-shell $(BIN)/python -m pytest -m long --timeout=7200
+	$(BIN)/python -m pytest --lane engine --numprocesses 2 --dist worksteal --timeout=1800 $(LANES)
 
 # The page that `viewkeeper serve` shows: only who changes it needs Node, what it builds is in the repository.
 NODE_READY := page/node_modules/.ready

@@ -75,12 +75,18 @@ def _turn(item: pytest.Item) -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what is of the long form and what starts an engine; then orders the tests by engine.
+
+    With `--lane engine`, tests of what the driver computes are left out.
 
     A process that has run out of tests takes over from the end of the other's: tests on Apache Spark stand first, so
     that one process does all of them in one JVM, which takes twenty seconds to start and is faster the longer it runs.
     """
+    if config.getoption("--lane") == "engine":
+        left_out = [item for item in items if item.get_closest_marker("driver_lane")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if item.get_closest_marker("spark_long") and _engine_of(item) == "spark":
             item.add_marker(pytest.mark.long)

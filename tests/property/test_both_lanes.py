@@ -20,6 +20,8 @@ from tests.inventory import MIXED
 from tests.marks import long
 from tests.property.view_cases import Maker
 
+pytestmark = pytest.mark.driver_lane
+
 VIEWS, TRANSACTIONS = 14, 7
 
 

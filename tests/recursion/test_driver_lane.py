@@ -13,6 +13,8 @@ import pytest
 import viewkeeper as vk
 from tests.marks import long
 
+pytestmark = pytest.mark.driver_lane
+
 Row = tuple[Any, ...]
 
 TABLES = "CREATE TABLE edge (x BIGINT, y BIGINT); CREATE TABLE blocked (x BIGINT, why STRING)"

@@ -152,6 +152,7 @@ def test_by_queries_alone(connect: Callable[..., vk.Database], seed: int) -> Non
     assert run(connect, seed, TRANSACTIONS, RULE_CHANGES, driver_rows=0) > 0
 
 
+@pytest.mark.driver_lane
 @pytest.mark.parametrize("engine", ["sail"], indirect=True)
 @pytest.mark.parametrize("seed", [179, *long(*range(80, 86))])
 def test_the_driver_joins_as_the_engine_does(

@@ -10,6 +10,8 @@ import pytest
 
 import viewkeeper as vk
 
+pytestmark = pytest.mark.driver_lane
+
 TABLES = "CREATE TABLE t (id INT PRIMARY KEY, g STRING, x INT); CREATE TABLE s (g STRING, y INT)"
 QUERY = "SELECT t.g, sum(x) AS total, max(y) AS most FROM t JOIN s ON t.g = s.g GROUP BY t.g"
 

@@ -74,6 +74,7 @@ def views(db: vk.Database) -> vk.Database:
     return db
 
 
+@pytest.mark.driver_lane
 @pytest.mark.spark_long
 def test_views_beyond_every_filter_make_no_plan(views: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     maintained: list[str] = []

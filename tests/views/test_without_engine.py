@@ -9,6 +9,8 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.engine.engine import Engine
 
+pytestmark = pytest.mark.driver_lane
+
 VIEWS = {
     "named": "SELECT o.id, o.x, r.name FROM orders o JOIN regions r ON o.region = r.id WHERE o.x > 3",
     "totals": "SELECT r.name, count(*) AS n, sum(o.x) AS x, min(o.x) AS low FROM orders o LEFT JOIN regions r "
