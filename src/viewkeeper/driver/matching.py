@@ -34,7 +34,7 @@ On = Sequence[tuple[Attribute, Attribute, bool]]
 
 
 def _keys_of(left: pa.Table, right: pa.Table, on: On) -> tuple[Positions, Positions, Any, Any]:
-    """A number for the key of each row of both tables, and which rows can match: those without NULL where it does not."""
+    """A number for the key of each row of both tables, and which rows can match: not those with NULL, but for <=>."""
     columns, matchable = [], np.ones(left.num_rows + right.num_rows, dtype=bool)
     for mine, theirs, null_safe in on:
         one, other = one_chunk(left.column(mine.label)), one_chunk(right.column(theirs.label))

@@ -59,6 +59,10 @@ class Fixpoint:
         change = differentiate(node, {key})
         return () if change is None else (change,)
 
+    def again(self, relation: Derived, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
+        """Nothing."""
+        return ()
+
     def formula(self, node: n.Fixpoint, key: str) -> tuple[str, list[str]]:
         """The rounds, and the Datalog rules whose bodies read the changed input."""
         entered = []

@@ -93,5 +93,8 @@ class Strategy(Protocol):
     def computed(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
         """The expressions that are computed when one input changes, for planning; none if it cannot be reached."""
 
+    def again(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
+        """The expressions that are computed for the groups that lose an extremum, for planning."""
+
     def formula(self, node: Any, key: str) -> tuple[str, list[str]]:
         """δ for one changed input as a formula, and possible reads that planning does not foresee, for EXPLAIN."""

@@ -195,6 +195,10 @@ class TopK:
         """The stored buffers of the touched partitions. Refills of short buffers are not foreseen."""
         return picked_by(relation, node, node.partition, key, ())
 
+    def again(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
+        """Nothing."""
+        return ()
+
     def formula(self, node: n.Top, key: str) -> tuple[str, list[str]]:
         """The first rows of the stored buffer and the change, less the stored buffer."""
         text = formula_of(node.input, key)
