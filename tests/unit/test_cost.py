@@ -37,8 +37,10 @@ def test_by_change_adds_up() -> None:
     stored = Stored(rows=10, inputs=(100,), heavy=False)
     plain = incremental_seconds(stored, [Changed(4, Plan(()))], UNIT)
     assert plain == pytest.approx(1000 + 4 * 4 + 4 * 10 / 100 * 8)
-    in_files = incremental_seconds(stored, [Changed(4, Plan(()), known=False)], UNIT)
+    in_files = incremental_seconds(stored, [Changed(4, Plan((), passes=3), known=False)], UNIT)
     assert in_files == pytest.approx(1000 + 4 * (32 + 1) + 4 * 10 / 100 * 8)
+    heavy = incremental_seconds(replace(stored, heavy=True), [Changed(4, Plan((), passes=3), known=False)], UNIT)
+    assert heavy - in_files == pytest.approx(4 * 3 * 2)
 
     def more(reading: Reading, known: bool = True) -> float:
         without = incremental_seconds(stored, [Changed(4, Plan(()), known)], UNIT)

@@ -18,6 +18,7 @@ from pathlib import Path
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.api.database import Database, connect
 from viewkeeper.log.stored_costs import StoredCosts, engine_name
+from viewkeeper.maintain.topk import PASSES
 from viewkeeper.plan.cost import RATES, Rates
 
 ROWS = 300_000
@@ -78,6 +79,8 @@ def calibrate(engine: str, tell: Tell = lambda step: None, rows: int = ROWS) -> 
 
 
 class _Measuring:
+    """Refreshes of views over the scratch tables."""
+
     def __init__(self, db: Database, rows: int, built_in: Rates, tell: Tell) -> None:
         self.db = db
         self.large = rows
@@ -100,12 +103,12 @@ class _Measuring:
         joined = (self.full(JOINED, "large") - nothing - query) / (2 * large) - row / 2
         worked = self.rate("worked", (grouped + joined) / 2)
         tell("incremental refreshes")
-        one = self.incremental(LITTLE, 1)
+        one = self.incremental(EVERYTHING, 1)
         filtered = self.each(LITTLE, many, one)
         followed = self.each(EVERYTHING, many, one)
         tell("incremental refreshes of group-bys, joins and top-ks")
         folded = self.each(GROUPED, many, self.incremental(GROUPED, 1))
-        in_files = (self.each(GROUPED, staged, query) + self.each(FIRST, staged, query)) / 2
+        in_files = (self.each(GROUPED, staged, query) - worked + self.each(FIRST, staged, query) - PASSES * worked) / 2
         looked_up = self.incremental(JOINED, 1)
         found = self.each(JOINED, many, looked_up)
         tell("queries by key")
@@ -118,7 +121,7 @@ class _Measuring:
             passed=self.rate("passed", passed),
             worked=worked,
             changed=self.rate("changed", (filtered + folded) / 2),
-            staged=self.rate("staged", in_files - row - worked),
+            staged=self.rate("staged", in_files - row),
             written=self.rate("written", followed - filtered),
             compared=compared,
             on_driver=on_driver,

@@ -51,6 +51,7 @@ class Differentiate:
     """Views without auxiliary state of their own, stored or virtual."""
 
     name = DIFFERENTIATE
+    passes = 1
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Lowers δ of the whole expression and adds it to the transaction."""

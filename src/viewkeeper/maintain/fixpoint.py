@@ -26,6 +26,7 @@ class Fixpoint:
     """Stored recursive relations."""
 
     name = FIXPOINT
+    passes = 1
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Propagates the change round by round; recomputes once that has cost more than a full refresh."""

@@ -350,6 +350,7 @@ class Fold:
     """Stored group-bys."""
 
     name = FOLD
+    passes = 1
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""

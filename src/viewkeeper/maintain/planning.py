@@ -178,7 +178,7 @@ def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan 
     for expression in strategy_of(relation).again(relation, node, key):
         Lowering(engine, again, looks=False).lower(expression)
     rest = tuple(reading for reading in again.readings if reading not in readings)
-    return Plan(tuple(readings), reader.queries + 1, waiting, lane, left, rest)
+    return Plan(tuple(readings), reader.queries + 1, waiting, lane, left, rest, strategy_of(relation).passes)
 
 
 def _kept_from_driver(lowering: Lowering, full: Iterable[str]) -> tuple[str, ...]:

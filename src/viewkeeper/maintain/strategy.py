@@ -86,6 +86,8 @@ class Strategy(Protocol):
     """How one kind of relation is maintained incrementally."""
 
     name: str
+    passes: int
+    """How often the engine groups or sorts the changed rows."""
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Adds δ of the relation to the transaction; returns the choice with notes for the report."""

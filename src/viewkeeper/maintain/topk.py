@@ -53,6 +53,9 @@ from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
 from viewkeeper.plan.strategy_names import TOPK
 
+PASSES = 5
+"""On the engine, changed rows are grouped once and sorted four times, each with rows of the buffer."""
+
 
 @dataclass(frozen=True)
 class BufferChange:
@@ -177,6 +180,7 @@ class TopK:
     """Stored top-k buffers."""
 
     name = TOPK
+    passes = PASSES
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Changes the buffers of the touched partitions."""

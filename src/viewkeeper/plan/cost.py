@@ -82,7 +82,8 @@ class Plan:
     """The plan for a change of one input: what it reads, and its queries other than those reads.
 
     `waiting`: those of them that remain if the driver finds all that it reads. `lane` is that of a small change; `left`
-    says what keeps it from the driver. `again`: what is read of groups that lose an extremum.
+    says what keeps it from the driver. `again`: what is read of groups that lose an extremum. `passes`: how often the
+    engine groups or sorts the changed rows of a relation that does so at all.
     """
 
     readings: tuple[Reading, ...]
@@ -91,6 +92,7 @@ class Plan:
     lane: str = "driver"
     left: tuple[str, ...] = ()
     again: tuple[Reading, ...] = ()
+    passes: int = 1
 
 
 @dataclass(frozen=True)
@@ -156,9 +158,9 @@ class Stored:
         """How many of its rows change with so many changed ones: in proportion to its largest input."""
         return changed * self.rows / max((1, *self.inputs))
 
-    def work(self, rates: Rates) -> float:
+    def work(self, rates: Rates, passes: int = 1) -> float:
         """Seconds to read and process a row."""
-        return rates.row + (rates.worked if self.heavy else 0.0)
+        return rates.row + (passes * rates.worked if self.heavy else 0.0)
 
 
 ROUNDS, FEW_QUERIES = 10, 3
@@ -188,7 +190,7 @@ def incremental_seconds(stored: Stored, changes: Sequence[Changed], rates: Rates
     """Seconds for an incremental refresh."""
     seconds = 0.0
     for change in changes:
-        passed_on = rates.changed if change.known else rates.staged + stored.work(rates)
+        passed_on = rates.changed if change.known else rates.staged + stored.work(rates, change.plan.passes)
         seconds += change.queries * rates.query + change.rows * passed_on
         seconds += stored.moved(change.rows) * rates.written
         seconds += sum(_read(reading, change, stored, rates) for reading in change.plan.readings)
