@@ -38,7 +38,7 @@ class Rates:
 
 RATES = {
     "sail": Rates(5e-3, 0.1e-6, 0.03e-6, 0.1e-6, 0.15e-6, 0.5e-6, 0.2e-6, 0.4e-6),
-    "spark": Rates(300e-3, 0.4e-6, 0.1e-6, 0.4e-6, 0.15e-6, 2.5e-6, 8e-6, 5e-6),
+    "spark": Rates(100e-3, 0.4e-6, 0.1e-6, 0.4e-6, 0.15e-6, 2.5e-6, 8e-6, 5e-6),
 }
 """The built-in rates: those of a machine with two cores. `viewkeeper bench calibrate` measures them elsewhere."""
 
