@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,8 @@ from viewkeeper.plan.choice import Choice, choose, count, reads, span, turns
 from viewkeeper.plan.cost import RATES, Changed, Lane, Plan, Rates, Reading, Stored, full_seconds, incremental_seconds
 
 ENGINES = tuple(RATES)
-UNIT = Rates(query=1000.0, row=1.0, passed=0.5, worked=2.0, changed=4.0, written=8.0, compared=16.0)
+UNIT = Rates(query=1000.0, row=1.0, passed=0.5, worked=2.0, changed=4.0, staged=32.0, written=8.0, compared=16.0)
+NOTHING = Rates(query=0, row=0, passed=0, worked=0, changed=0, staged=0, written=0, compared=0, look_up=0, found=0)
 WHOLE = Reading("r", "t", "old", rows=1_000_000, files=10)
 BOUND = Reading("r", "t", "old", ("k",), rows=1_000_000, files=10)
 SORTED = Reading("r", "t", "old", ("k",), sorted=True, rows=1_000_000, files=10)
@@ -34,10 +36,15 @@ def test_anew_adds_up() -> None:
 def test_by_change_adds_up() -> None:
     stored = Stored(rows=10, inputs=(100,), heavy=False)
     plain = incremental_seconds(stored, [Changed(4, Plan(()))], UNIT)
-    assert plain == pytest.approx(1000 + 4 * (4 + 1) + 4 * 10 / 100 * 8)
+    assert plain == pytest.approx(1000 + 4 * 4 + 4 * 10 / 100 * 8)
+    in_files = incremental_seconds(stored, [Changed(4, Plan((), passes=3), known=False)], UNIT)
+    assert in_files == pytest.approx(1000 + 4 * (32 + 1) + 4 * 10 / 100 * 8)
+    heavy = incremental_seconds(replace(stored, heavy=True), [Changed(4, Plan((), passes=3), known=False)], UNIT)
+    assert heavy - in_files == pytest.approx(4 * 3 * 2)
 
     def more(reading: Reading, known: bool = True) -> float:
-        return incremental_seconds(stored, [Changed(4, Plan((reading,)), known)], UNIT) - plain
+        without = incremental_seconds(stored, [Changed(4, Plan(()), known)], UNIT)
+        return incremental_seconds(stored, [Changed(4, Plan((reading,)), known)], UNIT) - without
 
     whole = Reading("r", "t", "old", rows=100, files=10)
     by_key = Reading("r", "t", "old", ("k",), rows=100, files=10)
@@ -93,7 +100,7 @@ def test_options_decide_without_looking() -> None:
 
 
 def test_the_reason_has_both_costs() -> None:
-    rates = Rates(query=0.01, row=1e-6, passed=0, worked=0, changed=0, written=0, compared=0)
+    rates = replace(NOTHING, query=0.01, row=1e-6)
     choice = choose("auto", 20, VIEW, rates, Tuning(), lambda: [Changed(20, Plan((SORTED, BOUND, SORTED)))])
     assert choice.strategy == "incremental"
     assert choice.reason == (
@@ -108,7 +115,7 @@ def test_the_reason_has_both_costs() -> None:
 
 
 def test_a_slightly_cheaper_recompute_is_not_worth_it() -> None:
-    rates = Rates(query=0, row=1e-6, passed=0, worked=0, changed=0, written=0, compared=0)
+    rates = replace(NOTHING, row=1e-6)
     stored = Stored(rows=0, inputs=(1_000_000,), heavy=False)
     for share, strategy in ((1.0, "incremental"), (1.2, "incremental"), (1.3, "full")):
         reading = Reading("r", "t", "old", rows=round(share * 1_000_000), files=1)
@@ -119,7 +126,8 @@ def test_a_slightly_cheaper_recompute_is_not_worth_it() -> None:
 def test_the_turning_point_is_where_the_choice_turns() -> None:
     def chosen(rows: int) -> Choice:
         stored = Stored(rows=500_000, inputs=(1_000_000 + rows,), heavy=False, queries=2)
-        return choose("auto", rows, stored, RATES["sail"], Tuning(), lambda: [Changed(rows, Plan(()))])
+        known = rows <= Tuning().small_rows
+        return choose("auto", rows, stored, RATES["sail"], Tuning(), lambda: [Changed(rows, Plan(()), known)])
 
     turn = turns(chosen, 10_000_000)
     assert turn is not None
@@ -148,7 +156,7 @@ def test_words() -> None:
 def test_what_the_driver_looks_up_is_no_query() -> None:
     stored = Stored(rows=10, inputs=(1_000_000,), heavy=False)
     lane = Lane(keys=10, found=40, rows=45)
-    rates = Rates(query=1000, row=0, passed=0, worked=0, changed=0, written=0, compared=0, look_up=10, found=1)
+    rates = replace(NOTHING, query=1000, look_up=10, found=1)
     four = Reading("r", "t", "old", ("k",), rows=1_000_000, files=10, per_key=4.0)
 
     def cost(rows: int, *readings: Reading, known: bool = True) -> float:
@@ -161,4 +169,31 @@ def test_what_the_driver_looks_up_is_no_query() -> None:
     assert cost(10, four) == 3000 + 10 + 40, "and with the change"
     assert cost(11, four) == 3000 + 1000, "too many keys"
     assert cost(5, four, known=False) == 3000 + 1000
+    assert cost(5, known=False) == 3000, "the driver has all that is read, but not the change"
     assert cost(5, four, WHOLE) == 3000 + 30 + 1000
+
+
+def test_groups_that_lose_an_extremum_are_foreseen() -> None:
+    stored = Stored(rows=1_000, inputs=(100_000,), heavy=True)
+    lane = Lane(keys=10_000, found=50_000, rows=200_000)
+    rates = replace(NOTHING, query=1000, look_up=10, found=1)
+    groups = Reading("r", "t", "new", ("g",), rows=100_000, files=10, per_key=100.0, share=2 / 100)
+
+    def changed(rows: int, *, deletes: bool = True) -> list[Changed]:
+        plan = Plan((), queries=0, waiting=0, again=(groups,))
+        return [Changed(rows, plan, known=rows <= 10_000, lane=lane, deletes=deletes)]
+
+    def cost(rows: int, *, deletes: bool = True) -> float:
+        return incremental_seconds(stored, changed(rows, deletes=deletes), rates)
+
+    assert cost(0) == 0
+    assert cost(10) == pytest.approx(0.2 * (10 + 100)), "one row in fifty was the extremum of its group"
+    assert cost(500) == 10 + 10 * 100
+    assert cost(500, deletes=False) == 0, "inserted rows take no extremum away"
+    assert cost(25_000) == 10 + 500 * 100
+    assert cost(50_000) == 1000, "all groups: so many rows are left to a query"
+    assert cost(5_000_000) == 1000
+    assert reads(changed(10)) == []
+    assert reads(changed(50)) == ["about 1 group read again"]
+    assert reads(changed(5_000_000)) == ["about 1,000 groups read again"]
+    assert reads(changed(500, deletes=False)) == []

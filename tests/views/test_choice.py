@@ -188,3 +188,17 @@ def test_a_change_that_no_condition_lets_pass_ends_on_the_driver(db: vk.Database
     commit = db.sql("INSERT INTO t VALUES (7, 2.5, DATE'2024-02-01')").commit
     assert commit is not None
     assert commit.changes["v"].weights() == {(7,): 1}
+
+
+def test_groups_that_lose_an_extremum_are_foreseen(large: vk.Database) -> None:
+    """20,000 groups of ten rows: a changed row was the minimum or maximum of its group with a probability of 2/10."""
+    query = "SELECT grp, min(id) AS low, max(id) AS high FROM a GROUP BY grp"
+    large.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    fewer = "DELETE FROM a WHERE grp < 2000 AND id < 40000"
+    assert "4,000 rows changed, 1 read by key, about 800 groups read again" in done(large, fewer).report["v"].reason
+    more = "INSERT INTO a SELECT id, CAST(id % 20000 AS INT), 1 FROM range(300000, 304000)"
+    reason = done(large, more).report["v"].reason
+    assert "4,000 rows changed, 1 read by key)" in reason, "inserted rows take no extremum away"
+    again = more.replace("range(300000, 304000)", "(SELECT range AS id FROM range(300000, 304000))")
+    assert sorted(large.sql("SELECT * FROM v").rows()) == truth(query, fewer, again)
+    assert large.verify("v").equal

@@ -47,7 +47,9 @@ from viewkeeper.log import listing
 from viewkeeper.log.open_log import LOCK, create_database, find_state
 from viewkeeper.log.rule_listing import rule_firings
 from viewkeeper.log.storage import Storage, open_storage
+from viewkeeper.log.stored_costs import engine_name, stored_costs
 from viewkeeper.log.vacuuming import GRACE_SECONDS, Vacuumed, vacuum
+from viewkeeper.plan.cost import RATES
 from viewkeeper.query.known_relations import known_relations
 from viewkeeper.query.result import Result
 from viewkeeper.query.verification import Certificate
@@ -115,6 +117,8 @@ def connect(
     opened.settings = state.settings
     opened.limits = _limits(statement_timeout, max_rounds, max_rows)
     opened.tuning = tuning or Tuning()
+    costs = stored_costs(storage, engine_name(opened.kind, is_local=opened.is_local))
+    opened.rates = costs.rates if costs is not None else RATES[opened.kind]
     if opened.kind != state.settings.engine:
         print(
             f"viewkeeper: this database was made with the engine '{state.settings.engine}' and is opened with "

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.cli.analyze import analyze
+from viewkeeper.cli.bench import bench
 from viewkeeper.cli.compact import compact
 from viewkeeper.cli.demo import demo
 from viewkeeper.cli.doctor import doctor
@@ -136,7 +137,7 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str, timeout: str
 
 
 _FIRST = (demo, sql, load, ls, show, explain, analyze, rules, verify, subscribe, history)
-_LATER = (serve, token, compact, vacuum, doctor, version)
+_LATER = (serve, token, compact, vacuum, bench, doctor, version)
 for verb in (*_FIRST, *_LATER):
     cli.add_command(verb)
 

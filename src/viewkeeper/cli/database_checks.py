@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ def check_database(path: str, *, quick: bool) -> Iterator[Finding]:
     yield from _check_files(storage, state, quick=quick)
     yield from _check_functions(state)
     yield from _check_rules(state)
+    yield from _check_costs(storage)
     if not any(fault.status == "problem" for fault in faults):  # else a lost entry may name the unnamed files
         yield from _check_leftovers(storage, state)
 
@@ -77,6 +79,20 @@ def _check_rules(state: State) -> Iterator[Finding]:
                 f"{count_of(len(parked), 'firing')} of {rule.name} {are} epoch {parked[0].epoch}: {parked[0].parked}"
             )
             yield Finding("Rule", "note", found, f"mend the cause, then RETRY RULE {rule.name}")
+
+
+def _check_costs(storage: Storage) -> Iterator[Finding]:
+    """For which engines measured costs decide between incremental and full refresh, and whether they can be used."""
+    from viewkeeper.log.stored_costs import engines_with_costs, stored_costs
+
+    for engine in engines_with_costs(storage):
+        costs = stored_costs(storage, engine)
+        if costs is None:
+            todo = "measure them again: viewkeeper --db DIR bench calibrate; or drop them: --forget"
+            yield Finding("Costs", "note", f"those stored for {engine} cannot be used: the built-in ones count", todo)
+        else:
+            at = dt.datetime.fromtimestamp(costs.measured_at, dt.UTC).strftime("%Y-%m-%d")
+            yield Finding("Costs", "ok", f"of {engine}, measured on {at} ({costs.machine})")
 
 
 def _message(problem: ViewkeeperError) -> str:

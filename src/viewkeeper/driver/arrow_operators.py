@@ -19,7 +19,7 @@ from viewkeeper.algebra.rows import canonical_array, consolidate, expand, negate
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.driver.arrow_aggregates import by_group
 from viewkeeper.driver.arrow_values import evaluate
-from viewkeeper.driver.matching import Matching, codes, one_chunk, pairs_of
+from viewkeeper.driver.matching import Matching, codes, have_partner, one_chunk, pairs_of
 from viewkeeper.driver.numbers import LeftToEngine
 
 
@@ -146,6 +146,9 @@ def _partners(left: pa.Table, right: pa.Table, node: n.Exists | n.Outer, most: i
 
 def existing(node: n.Exists, left: pa.Table, right: pa.Table, most: int) -> pa.Table:
     """A semi join; negated, an anti join."""
+    if not node.conditions:
+        here = have_partner(left, right, pairs_of(node.equalities, node.left.outputs))
+        return left.filter(pa.array(~here if node.negated else here))
     found = _partners(left, right, node, most)
     return left.take(pa.array(found.left_without if node.negated else np.unique(found.left)))
 
@@ -172,8 +175,7 @@ def _padded(column: pa.ChunkedArray, places: Any) -> Any:
 
 def restricted(left: pa.Table, right: pa.Table, on: Sequence[tuple[Attribute, Attribute]]) -> pa.Table:
     """The left rows that have a partner by <=>."""
-    found = Matching(left, right, [(mine, theirs, True) for mine, theirs in on])
-    return left.take(pa.array(np.unique(found.left)))
+    return left.filter(pa.array(have_partner(left, right, [(mine, theirs, True) for mine, theirs in on])))
 
 
 # by row -------------------------------------------------------------------------------------------

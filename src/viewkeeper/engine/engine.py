@@ -39,6 +39,7 @@ from viewkeeper.engine.problems import lacks_function, translate
 from viewkeeper.engine.running import Statement, statement
 from viewkeeper.engine.servers import DEBUGGING, local_server
 from viewkeeper.errors import EngineError, SessionLost, ViewkeeperError
+from viewkeeper.plan.cost import RATES
 
 Frame: TypeAlias = Any
 T = TypeVar("T")
@@ -118,6 +119,7 @@ class Engine:
         self._given_is_set = False
         self.limits = Limits()
         self.tuning = Tuning()
+        self.rates = RATES[kind]
         self.functions: dict[str, tuple[Any, str]] = {}
         self._own = ""  # a session with user-defined functions is not shared
         self.supply: Callable[[ViewkeeperError], bool] | None = None

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.printing import formula
 from viewkeeper.analysis.safe_references import safe_relations
 from viewkeeper.catalog.definition import Definition
-from viewkeeper.catalog.relations import Derived
+from viewkeeper.catalog.relations import Derived, Relation
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.errors import InternalError
 from viewkeeper.maintain.declared_keys import stored_keys
@@ -27,25 +28,30 @@ ALWAYS_CHECKED = False
 _safe: weakref.WeakKeyDictionary[Definition, frozenset[str]] = weakref.WeakKeyDictionary()
 
 
-def _is_surely_minimal(task: Task) -> bool:
-    """Whether every row that a change deletes is sure to exist, once: all changed inputs are safe references.
+def safe_inputs(relation: Derived, node: n.Node, find: Callable[[str], Relation | None]) -> frozenset[str]:
+    """The inputs whose changes are sure to be minimal: of those, deleted rows are not looked up in the stored view.
 
     Ceri and Widom's Theorems 5.5 to 5.7: a row of the view depends on one row of a safe reference. So it exists before
     that row is deleted, and does not exist before that row is inserted.
     """
-    tx, relation = task.tx, task.relation
     definition = relation.definition
-    if relation.id in tx.redefined:
-        return False
     if definition not in _safe:
-        _safe[definition] = safe_relations(task.node, stored_keys(tx.state.relations.get))
-    return set(task.changed) <= _safe[definition]
+        _safe[definition] = safe_relations(node, stored_keys(find))
+    return _safe[definition]
+
+
+def _is_surely_minimal(task: Task) -> bool:
+    """Whether every row that a change deletes is sure to exist, once: all changed inputs are safe references."""
+    if task.relation.id in task.tx.redefined:
+        return False
+    return set(task.changed) <= safe_inputs(task.relation, task.node, task.tx.state.relations.get)
 
 
 class Differentiate:
     """Views without auxiliary state of their own, stored or virtual."""
 
     name = DIFFERENTIATE
+    passes = 1
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Lowers δ of the whole expression and adds it to the transaction."""
@@ -60,6 +66,10 @@ class Differentiate:
         """δ of the whole expression."""
         change = differentiate(node, {key})
         return () if change is None else (change,)
+
+    def again(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
+        """Nothing."""
+        return ()
 
     def formula(self, node: Any, key: str) -> tuple[str, list[str]]:
         """δ of the whole expression."""

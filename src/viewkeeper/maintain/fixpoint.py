@@ -26,6 +26,7 @@ class Fixpoint:
     """Stored recursive relations."""
 
     name = FIXPOINT
+    passes = 1
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Propagates the change round by round; recomputes once that has cost more than a full refresh."""
@@ -58,6 +59,10 @@ class Fixpoint:
         """δ as if the recursion were not stored: its reads are an upper bound."""
         change = differentiate(node, {key})
         return () if change is None else (change,)
+
+    def again(self, relation: Derived, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
+        """Nothing."""
+        return ()
 
     def formula(self, node: n.Fixpoint, key: str) -> tuple[str, list[str]]:
         """The rounds, and the Datalog rules whose bodies read the changed input."""

@@ -350,6 +350,7 @@ class Fold:
     """Stored group-bys."""
 
     name = FOLD
+    passes = 1
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""
@@ -383,23 +384,31 @@ class Fold:
         return choice
 
     def computed(self, relation: Derived, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
-        """The stored touched groups, and their input rows where an aggregate has no state.
-
-        Groups that lose an extremum are read again, which planning does not foresee.
-        """
+        """The stored touched groups, and their input rows where an aggregate has no state."""
         again = (n.at(node.input, n.NEW),) if any(call.text is not None for call in node.calls) else ()
         return picked_by(relation, node, node.groups, key, again)
+
+    def again(self, relation: Derived, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
+        """The input rows of the touched groups, unless they are read anyway."""
+        if not extrema_of(node) or any(call.text is not None for call in node.calls):
+            return ()
+        return picked_by(relation, node, node.groups, key, (n.at(node.input, n.NEW),))[-1:]
 
     def formula(self, node: n.Aggregate, key: str) -> tuple[str, list[str]]:
         """⊕, or the touched groups computed again."""
         text = formula_of(node.input, key)
         if all(call.text is None for call in node.calls):
-            extrema = any(call.function in EXTREMA for call in node.calls)
-            more = ["the groups whose extremum was deleted and not reached again, by group"] if extrema else []
+            lost = "the groups whose extremum was deleted and not reached again, by group"
+            more = [lost] if extrema_of(node) else []
             return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
         if node.whole:
             return f"γ(S@new) − γ@old if there is any {text}", []
         return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
+
+
+def extrema_of(node: n.Aggregate) -> int:
+    """The number of its minima and maxima."""
+    return sum(call.function in EXTREMA for call in node.calls)
 
 
 def picked_by(

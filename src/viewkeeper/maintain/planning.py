@@ -6,6 +6,7 @@ each combination and cached as long as the definition lives. Exact sizes are fil
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,12 +25,14 @@ from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Lowered
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.maintain.attempts import attempts_of
+from viewkeeper.maintain.differentiate import safe_inputs
+from viewkeeper.maintain.fold import extrema_of
 from viewkeeper.maintain.net_changes import looked_up_by
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
-from viewkeeper.plan.cost import RATES, Changed, Lane, Plan, Reading, Stored
+from viewkeeper.plan.cost import Changed, Lane, Plan, Reading, Stored
 from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
 from viewkeeper.recursion.prepared import prepared
 
@@ -150,11 +153,14 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     if plan is None:
         return None
     groups = rows_of(relation) if strategy_of(relation).name == FOLD else 0
-    return replace(plan, readings=tuple(_sized(reading, find, groups, engine.tuning) for reading in plan.readings))
+    readings = tuple(_sized(reading, find, groups, engine.tuning) for reading in plan.readings)
+    again = (_sized(reading, find, groups, engine.tuning) for reading in plan.again)
+    return replace(plan, readings=readings, again=_lost(relation, again, find, engine.tuning) if groups else ())
 
 
 def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
-    expressions = strategy_of(relation).computed(relation, relation.definition.maintained, key)
+    node = relation.definition.maintained
+    expressions = strategy_of(relation).computed(relation, node, key)
     if not expressions:
         return None
     reader = PlanReader(engine, find, relation.definition.lane)
@@ -164,10 +170,15 @@ def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan 
     lane = "driver" if all(lowered.rows is not None or lowered.empty for lowered in done) else "engine"
     full = (r.name for r in readings if not r.columns and rows_of(find(r.relation)) > engine.tuning.whole_rows)
     left = _kept_from_driver(lowering, full) if lane == "engine" else ()
-    if not isinstance(relation, VirtualView) and all(reading.relation != relation.id for reading in readings):
+    is_read = any(reading.relation == relation.id for reading in readings)
+    if not (isinstance(relation, VirtualView) or is_read or key in safe_inputs(relation, node, find)):
         readings.append(_reading(relation, relation.name, n.OLD, looked_up_by(relation)))
     waiting = reader.queries + any(each.rows is None for each in done)
-    return Plan(tuple(readings), reader.queries + 1, waiting, lane, left)
+    again = PlanReader(engine, find, relation.definition.lane)
+    for expression in strategy_of(relation).again(relation, node, key):
+        Lowering(engine, again, looks=False).lower(expression)
+    rest = tuple(reading for reading in again.readings if reading not in readings)
+    return Plan(tuple(readings), reader.queries + 1, waiting, lane, left, rest, strategy_of(relation).passes)
 
 
 def _kept_from_driver(lowering: Lowering, full: Iterable[str]) -> tuple[str, ...]:
@@ -187,6 +198,17 @@ def _sized(reading: Reading, find: Find, groups: int, tuning: Tuning) -> Reading
     return replace(reading, rows=rows, files=len(relation.files), local=rows <= tuning.whole_rows, per_key=per_key)
 
 
+def _lost(relation: Derived, readings: Iterable[Reading], find: Find, tuning: Tuning) -> tuple[Reading, ...]:
+    """What is read of groups that lose an extremum: each deleted row is that of its group as likely as any other row.
+
+    Large groups that have runners-up are not read.
+    """
+    node, own = relation.definition.maintained, relation.definition.runners_up
+    extrema = extrema_of(node) if isinstance(node, n.Aggregate) else 0
+    least = tuning.large_group if own and rows_of(find(own)) else math.inf
+    return tuple(replace(r, share=min(1.0, extrema / r.per_key)) for r in readings if r.per_key < least)
+
+
 # choices -----------------------------------------------------------------------------------------
 
 
@@ -199,13 +221,15 @@ def stored_of(find: Find, relation: Derived, pending: Mapping[str, int], tuning:
     return Stored(rows_of(relation), tuple(inputs.values()), heavy, queries)
 
 
-def followed(engine: Engine, find: Find, relation: Derived, changed: Mapping[str, int]) -> list[Changed]:
-    """The plans of a relation for changed inputs, with how many rows of each changed."""
+def followed(
+    engine: Engine, find: Find, relation: Derived, changed: Mapping[str, int], grown: Collection[str] = ()
+) -> list[Changed]:
+    """The plans of a relation for changed inputs, with how many rows of each changed. `grown`: by inserts alone."""
     plans = {key: plan_of(engine, find, relation, key) for key in changed}
     tuning = engine.tuning
     lane = Lane(tuning.lookup_keys, tuning.lookup_rows, tuning.driver_rows)
     return [
-        Changed(changed[key], plan, changed[key] <= tuning.small_rows, lane)
+        Changed(changed[key], plan, changed[key] <= tuning.small_rows, lane, key not in grown)
         for key, plan in plans.items()
         if plan is not None
     ]
@@ -223,7 +247,7 @@ def refresh_of(relation: Derived, dependents: Callable[[str], Iterable[Derived]]
 
 def decide(reader: StateReader, relation: Derived, changed: Collection[str], refresh: str) -> Choice:
     """The choice between incremental and full refresh of a stored relation, after changes of some of its inputs."""
-    find, rates, tuning = reader.by_id, RATES[reader.engine.kind], reader.engine.tuning
+    find, rates, tuning = reader.by_id, reader.engine.rates, reader.engine.tuning
     pending = {key: _rows_that_matter(reader, relation, key) for key in sorted(changed)}
     rows = {key: _newer_rows(reader, key) + pending[key] for key in pending}
     if strategy_of(relation).name == FIXPOINT:
@@ -239,7 +263,7 @@ def decide(reader: StateReader, relation: Derived, changed: Collection[str], ref
         stored_of(find, relation, pending, tuning),
         rates,
         tuning,
-        lambda: followed(reader.engine, find, relation, rows),
+        lambda: followed(reader.engine, find, relation, rows, reader.grown(rows)),
     )
 
 

@@ -86,12 +86,17 @@ class Strategy(Protocol):
     """How one kind of relation is maintained incrementally."""
 
     name: str
+    passes: int
+    """How often the engine groups or sorts the changed rows."""
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Adds δ of the relation to the transaction; returns the choice with notes for the report."""
 
     def computed(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
         """The expressions that are computed when one input changes, for planning; none if it cannot be reached."""
+
+    def again(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
+        """The expressions that are computed for the groups that lose an extremum, for planning."""
 
     def formula(self, node: Any, key: str) -> tuple[str, list[str]]:
         """δ for one changed input as a formula, and possible reads that planning does not foresee, for EXPLAIN."""

@@ -53,6 +53,9 @@ from viewkeeper.maintain.strategy import NOT_REACHED, Task
 from viewkeeper.plan.choice import Choice
 from viewkeeper.plan.strategy_names import TOPK
 
+PASSES = 5
+"""On the engine, changed rows are grouped once and sorted four times, each with rows of the buffer."""
+
 
 @dataclass(frozen=True)
 class BufferChange:
@@ -177,6 +180,7 @@ class TopK:
     """Stored top-k buffers."""
 
     name = TOPK
+    passes = PASSES
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Changes the buffers of the touched partitions."""
@@ -194,6 +198,10 @@ class TopK:
     def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
         """The stored buffers of the touched partitions. Refills of short buffers are not foreseen."""
         return picked_by(relation, node, node.partition, key, ())
+
+    def again(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
+        """Nothing."""
+        return ()
 
     def formula(self, node: n.Top, key: str) -> tuple[str, list[str]]:
         """The first rows of the stored buffer and the change, less the stored buffer."""

@@ -85,7 +85,9 @@ def reads(changes: Sequence[Changed]) -> list[str]:
     by_key = sum(1 for change, reading in readings if reading.columns and change.known)
     whole = sum(reading.rows for change, reading in readings if not (reading.columns and change.known))
     words = [f"{by_key} read{'' if by_key == 1 else 's'} by key"] if by_key else []
-    return [*words, f"{count(whole)} in full"] if whole else words
+    words += [f"{count(whole)} in full"] if whole else []
+    groups = round(max((change.lost(reading) for change in changes for reading in change.plan.again), default=0.0))
+    return [*words, f"about {groups:,} group{'' if groups == 1 else 's'} read again"] if groups else words
 
 
 def span(seconds: float) -> str:

@@ -6,49 +6,41 @@
 Where the driver looks up what a small change makes the plan read, that read is no query; if it can do so for all reads
 and few rows are found, most plans stay on the driver.
 
-Only the ratio of the two matters. `benchmarks/regret.py` prints what following it costs.
+Only the ratio of the two matters. What a query and a row cost is measured on each machine by `viewkeeper bench
+calibrate`, or built in. `benchmarks/regret.py` prints what following it costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from viewkeeper.algebra.tuning import Tuning
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds on one kind of engine."""
+    """Seconds on one kind of engine. `of` says for what."""
 
-    query: float
-    """For a query, whatever it reads."""
-    row: float
-    """For a row that is read."""
-    passed: float
-    """For a row that is read only because its file has other rows with the wanted keys."""
-    worked: float
-    """For a row that is joined, grouped or sorted as well."""
-    changed: float
-    """For a changed row of an input, passed through driver and plan."""
-    written: float
-    """For an inserted or deleted row of the relation, checked and written."""
-    compared: float
-    """For a stored row that is compared with the recomputed one."""
-    on_driver: float = 1.5e-6
-    """For a row that a recursion joins on the driver."""
-    step: float = 60e-6
-    """For a step of a recursion on the driver: a rule applied to new rows of one literal."""
-    look_up: float = 1e-3
-    """For a look-up of keys on the driver, however many."""
-    found: float = 5e-6
-    """For a row that it finds."""
+    query: float = field(metadata={"of": "a query, whatever it reads"})
+    row: float = field(metadata={"of": "a row that is read"})
+    passed: float = field(metadata={"of": "a row that is read only because its file has other rows with the keys"})
+    worked: float = field(metadata={"of": "a row that is joined, grouped or sorted as well"})
+    changed: float = field(metadata={"of": "a changed row of an input, on the driver"})
+    staged: float = field(metadata={"of": "a changed row of an input, in a file because there are many"})
+    written: float = field(metadata={"of": "an inserted or deleted row of the relation"})
+    compared: float = field(metadata={"of": "a stored row that is compared with the recomputed one"})
+    on_driver: float = field(default=1.5e-6, metadata={"of": "a row that a recursion joins on the driver"})
+    step: float = field(default=60e-6, metadata={"of": "a step of a recursion on the driver: a rule on new rows"})
+    look_up: float = field(default=1e-3, metadata={"of": "a look-up of keys on the driver, however many"})
+    found: float = field(default=0.5e-6, metadata={"of": "a row that it finds"})
 
 
 RATES = {
-    "sail": Rates(10e-3, 0.1e-6, 0.03e-6, 0.1e-6, 0.4e-6, 1.2e-6, 0.5e-6),
-    "spark": Rates(300e-3, 0.4e-6, 0.1e-6, 0.4e-6, 2.5e-6, 8e-6, 5e-6),
+    "sail": Rates(5e-3, 0.1e-6, 0.03e-6, 0.1e-6, 0.15e-6, 0.5e-6, 0.2e-6, 0.4e-6),
+    "spark": Rates(100e-3, 0.4e-6, 0.1e-6, 0.4e-6, 0.15e-6, 2.5e-6, 8e-6, 5e-6),
 }
+"""The built-in rates: those of a machine with two cores. `viewkeeper bench calibrate` measures them elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class Reading:
     """A relation that an incremental plan reads: in which state, and by which columns (all of it if by none).
 
     `sorted`: it is sorted by one of those columns, so that the keys pick files. `local`: it is so small that the driver
-    reads it without a query. `per_key`: the expected number of rows of a key.
+    reads it without a query. `per_key`: the expected number of rows of a key. `share`: the keys read per changed row.
     """
 
     relation: str
@@ -68,6 +60,7 @@ class Reading:
     files: int = 0
     local: bool = False
     per_key: float = 1.0
+    share: float = 1.0
 
     def rows_for(self, keys: int) -> int:
         """How many rows are read for so many distinct keys, each in another file."""
@@ -89,7 +82,8 @@ class Plan:
     """The plan for a change of one input: what it reads, and its queries other than those reads.
 
     `waiting`: those of them that remain if the driver finds all that it reads. `lane` is that of a small change; `left`
-    says what keeps it from the driver.
+    says what keeps it from the driver. `again`: what is read of groups that lose an extremum. `passes`: how often the
+    engine groups or sorts the changed rows of a relation that does so at all.
     """
 
     readings: tuple[Reading, ...]
@@ -97,6 +91,8 @@ class Plan:
     waiting: int = 1
     lane: str = "driver"
     left: tuple[str, ...] = ()
+    again: tuple[Reading, ...] = ()
+    passes: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,12 +106,20 @@ class Lane:
 
 @dataclass(frozen=True)
 class Changed:
-    """The number of changed rows of an input, and the plan for them. `known`: their keys are on the driver."""
+    """The number of changed rows of an input, and the plan for them.
+
+    `known`: their keys are on the driver. `deletes`: some of them may be deleted.
+    """
 
     rows: int
     plan: Plan
     known: bool = True
     lane: Lane = Lane()
+    deletes: bool = True
+
+    def lost(self, reading: Reading) -> float:
+        """How many groups are expected to lose an extremum, and to be read again."""
+        return min(self.rows * reading.share, reading.rows / reading.per_key) if self.deletes else 0.0
 
     def found(self, reading: Reading) -> int | None:
         """How many rows of a relation the driver finds; None if it is left to the engine."""
@@ -129,7 +133,7 @@ class Changed:
         """The queries other than reads: fewer if the driver has all rows, and they are few."""
         found = [self.found(reading) for reading in self.plan.readings]
         rows = [number for number in found if number is not None]
-        stays = len(rows) == len(found) and 0 < self.rows + sum(rows) <= self.lane.rows
+        stays = self.known and len(rows) == len(found) and 0 < self.rows + sum(rows) <= self.lane.rows
         return self.plan.waiting if stays else self.plan.queries
 
 
@@ -154,9 +158,9 @@ class Stored:
         """How many of its rows change with so many changed ones: in proportion to its largest input."""
         return changed * self.rows / max((1, *self.inputs))
 
-    def work(self, rates: Rates) -> float:
+    def work(self, rates: Rates, passes: int = 1) -> float:
         """Seconds to read and process a row."""
-        return rates.row + (rates.worked if self.heavy else 0.0)
+        return rates.row + (passes * rates.worked if self.heavy else 0.0)
 
 
 ROUNDS, FEW_QUERIES = 10, 3
@@ -186,10 +190,19 @@ def incremental_seconds(stored: Stored, changes: Sequence[Changed], rates: Rates
     """Seconds for an incremental refresh."""
     seconds = 0.0
     for change in changes:
-        seconds += change.queries * rates.query + change.rows * (rates.changed + stored.work(rates))
+        passed_on = rates.changed if change.known else rates.staged + stored.work(rates, change.plan.passes)
+        seconds += change.queries * rates.query + change.rows * passed_on
         seconds += stored.moved(change.rows) * rates.written
         seconds += sum(_read(reading, change, stored, rates) for reading in change.plan.readings)
+        seconds += sum(_read_again(reading, change, stored, rates) for reading in change.plan.again)
     return seconds
+
+
+def _read_again(reading: Reading, change: Changed, stored: Stored, rates: Rates) -> float:
+    """Seconds to read the groups that lose an extremum; less than one is a probability. Their keys are known."""
+    groups = change.lost(reading)
+    lost = replace(change, rows=max(round(groups), 1), known=True)
+    return min(groups, 1.0) * _read(reading, lost, stored, rates)
 
 
 def _read(reading: Reading, change: Changed, stored: Stored, rates: Rates) -> float:

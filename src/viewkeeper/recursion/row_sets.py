@@ -20,7 +20,6 @@ from viewkeeper.engine.connect_columns import listed, parsed
 from viewkeeper.engine.engine import Engine
 from viewkeeper.engine.lowered import Binding, Keyed, Lowered, Reader
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.plan.cost import RATES
 
 Tuples = list[Row]
 
@@ -154,7 +153,7 @@ class Workspace:
         self._rows += rows
         if self.limit is None:
             return
-        rates, queries = RATES[self.engine.kind], self.reader.queries
+        rates, queries = self.engine.rates, self.reader.queries
         if queries * rates.query + self._rows * rates.on_driver + self._steps * rates.step > self.limit:
             raise TooDear(f"{queries:,} queries and {self._rows:,} rows on the driver")
 

@@ -26,7 +26,7 @@ from viewkeeper.maintain.state_reader import StateReader
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.by_keys import needless
 from viewkeeper.plan.choice import Choice, choose, count, span, turns
-from viewkeeper.plan.cost import RATES, Changed, Reading, full_seconds, incremental_seconds
+from viewkeeper.plan.cost import Changed, Reading, full_seconds, incremental_seconds
 from viewkeeper.plan.sharing import Sharing
 from viewkeeper.plan.strategy_names import FIXPOINT, differentiated
 from viewkeeper.recursion.printed_rules import maintenance_rules
@@ -230,7 +230,7 @@ def _cost(store: Store, state: State, relation: Derived, key: str) -> dict[str, 
     "full from" is the break-even of `auto`: None if full never becomes cheaper, or if refresh is not 'auto'.
     """
     engine, find = store.engine, state.relations.__getitem__
-    rates, tuning = RATES[engine.kind], engine.tuning
+    rates, tuning = engine.rates, engine.tuning
 
     def followed_by(rows: int) -> list[Changed]:
         return followed(engine, find, relation, {key: rows})
