@@ -49,7 +49,7 @@ from viewkeeper.engine.operator_parts import NONE, ONE, ROW_NUMBER, ROWS_SO_FAR,
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.fold import picked_by
 from viewkeeper.maintain.net_changes import join_rows
-from viewkeeper.maintain.strategy import NOT_REACHED, Task
+from viewkeeper.maintain.strategy import NOT_REACHED, Task, stored_rows
 from viewkeeper.plan.choice import Choice
 from viewkeeper.plan.strategy_names import TOPK
 
@@ -193,7 +193,7 @@ class TopK:
 
     def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
         """The stored buffers of the touched partitions. Refills of short buffers are not foreseen."""
-        return picked_by(relation, node, node.partition, key, ())
+        return picked_by(stored_rows(relation, node), node, node.partition, key, ())
 
     def formula(self, node: n.Top, key: str) -> tuple[str, list[str]]:
         """The first rows of the stored buffer and the change, less the stored buffer."""

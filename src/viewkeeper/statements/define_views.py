@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers, column
+from viewkeeper.algebra.expressions import Numbers
 from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.algebra.serial import fingerprint, to_json
+from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import spelled
 from viewkeeper.catalog.active_rules import UPDATED, ActiveRule
 from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
@@ -33,6 +35,8 @@ from viewkeeper.maintain.propagation import maintained_node
 from viewkeeper.maintain.redefining import compare, compared
 from viewkeeper.plan.auxiliary import Split, split
 from viewkeeper.plan.by_keys import parents_first, without_needless
+from viewkeeper.plan.equal_group_bys import Meaning, meaning_of
+from viewkeeper.plan.group_state import GroupState, group_by_of, group_state
 from viewkeeper.plan.maintainable import unbound, unsteady
 from viewkeeper.plan.runner_up_columns import ranked_calls, runner_up_columns
 from viewkeeper.query.programs import made_again
@@ -95,7 +99,9 @@ def _check_functions(tx: OpenTransaction, query: SourceText) -> None:
 def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
     """Refuses options that the query of a view does not allow."""
     alone = definition.is_stored and definition.auxiliary is False
-    for call in unsteady(node) if alone and definition.refresh != "full" else ():
+    state = group_state(node)
+    below = node if state is None else state.node.input  # the view itself stores what is above
+    for call in unsteady(below) if alone and definition.refresh != "full" else ():
         raise NotMaintainable(
             f"{name} cannot be maintained without an auxiliary relation: {call.function} rounds by the order of the "
             "rows, so its value before a change must be stored",
@@ -115,7 +121,7 @@ def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
 def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
     """Why an expression reads all of its input without auxiliary relations, and what to write instead."""
     for part in node.walk():
-        if isinstance(part, n.Aggregate) and part.whole:
+        if isinstance(part, n.Aggregate) and part.whole and not (part is group_by_of(node) and _is_sum(node)):
             yield "an aggregate without GROUP BY and with auxiliary = false is computed over all rows", "leave that out"
         if isinstance(part, n.Top) and part.limit is not None and not part.partition:
             yield "ORDER BY ... LIMIT with auxiliary = false is computed over all rows", "leave that out"
@@ -123,9 +129,18 @@ def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
             yield "EXISTS without an equality and with auxiliary = false reads all rows", "leave that out"
 
 
+def _is_sum(node: n.Node) -> bool:
+    """Whether a view holds the state of a group-by of counts and sums, which never reads its input again."""
+    state = group_state(node)
+    return state is not None and all(c.text is None and c.function in ("count", "sum") for c in state.node.calls)
+
+
 def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Made) -> None:
     """Creates a view; the initial load of a stored one happens at the commit."""
-    relation = tx.create(name, made.schema, _with_auxiliaries(tx, definition, made.node))
+    definition = _with_auxiliaries(tx, definition, made.node)
+    state = definition.group_state
+    schema = made.schema if state is None else replace(made.schema, order=state.order(made.schema.names))
+    relation = tx.create(name, schema, definition)
     tx.untried.add(relation.id)
     if definition.is_stored:
         tx.to_load.add(relation.id)
@@ -144,15 +159,23 @@ def _with_auxiliaries(
     that only these use are redefined too, if that can be maintained incrementally.
     """
     if not has_auxiliaries(definition):
-        # a group-by at the top would be folded into the view's own rows, which lack the counts that a fold needs
-        alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
-        return replace(definition, stored=to_json(alone) if definition.is_stored else None, hidden=())
+        return replace(definition, stored=to_json(node) if definition.is_stored else None, hidden=(), runners_up="")
     there = {**tx.state.relations, **tx.created}
     node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
-    parts = split(node, _new_id, _sorted_by(there.get), tx.store.tuning.topk_slack)
+
+    def holds(state: GroupState) -> bool:
+        if former is None or not definition.is_stored:
+            return definition.is_stored
+        order, sorted_by = state.order(former.schema.names), former.schema.sort_columns
+        return set(order) == set(sorted_by[: len(order)])
+
+    parts = split(node, _new_id, _sorted_by(there.get), tx.store.tuning.topk_slack, holds)
     free = [] if former is None or definition.is_demand or former.definition.is_demand else _free(tx, former, others)
-    hidden = _auxiliaries(tx, parts, definition.on, definition.lane, free)
-    return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
+    there_are = _auxiliaries(tx, parts, definition.on, definition.lane, free)
+    own = _runners_up(tx, parts.node, former) if definition.is_stored else ""
+    stored = to_json(_renamed(parts.node, there_are))
+    hidden = tuple(dict.fromkeys(place.relation for place in there_are.values()))
+    return replace(definition, stored=stored, hidden=hidden, runners_up=own)
 
 
 def _free(tx: OpenTransaction, former: Derived, others: Collection[str]) -> list[Derived]:
@@ -173,15 +196,29 @@ def has_auxiliaries(definition: Definition) -> bool:
     return wanted and definition.refresh != "full"
 
 
-def _renamed(node: n.Node, ids: Mapping[str, str]) -> n.Node:
+class _Place(NamedTuple):
+    """The relation that holds a planned auxiliary relation, and its names of the planned columns where they differ."""
+
+    relation: str
+    columns: Mapping[str, str] = MappingProxyType({})
+
+    def scan(self, planned: n.Scan) -> n.Scan:
+        """The scan of what is there instead of what was planned."""
+        columns = tuple(self.columns.get(name, name) for name in planned.columns)
+        return replace(planned, relation=self.relation, columns=columns)
+
+
+def _renamed(node: n.Node, places: Mapping[str, _Place]) -> n.Node:
     """The expression with scans of planned auxiliary relations replaced by those that exist."""
 
+    def there(scan: n.Scan) -> n.Scan:
+        return places[scan.relation].scan(scan) if scan.relation in places else scan
+
     def turn(part: n.Node) -> n.Node:
-        if isinstance(part, n.Scan) and part.relation in ids:
-            return replace(part, relation=ids[part.relation])
+        if isinstance(part, n.Scan):
+            return there(part)
         if isinstance(part, n.Fixpoint) and part.stored:
-            held = ((name, replace(scan, relation=ids.get(scan.relation, scan.relation))) for name, scan in part.stored)
-            return replace(part, stored=tuple(held))
+            return replace(part, stored=tuple((name, there(scan)) for name, scan in part.stored))
         return part
 
     return n.transform(node, turn)
@@ -200,37 +237,37 @@ def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan]
     return first_column
 
 
-def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: list[Derived]) -> dict[str, str]:
-    """Creates the auxiliary relations of a view, or finds equal ones; returns the real id for each planned one.
+def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: list[Derived]) -> dict[str, _Place]:
+    """Creates the auxiliary relations of a view, or finds those that hold the same; returns where each planned one is.
 
     A view that is refreshed on demand shares none, because its own are up to date as of its own last refresh; others
     share those of their own lane. `free` ones are redefined where that can be maintained incrementally.
     """
     there_are = (r for r in tx.alive() if isinstance(r, Auxiliary))
     shared = [r for r in there_are if not r.definition.is_demand and r.definition.lane == lane]
-    there: dict[str, Derived] = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
-    ids: dict[str, str] = {}
+    there = _Held(shared if on == "commit" else ())
+    places: dict[str, _Place] = {}
     for part in parts.auxiliaries:
         key = part.scan.relation
-        node = _renamed(part.node, ids)
-        print_ = fingerprint(node)
-        if print_ in there:
-            ids[key] = there[print_].id
+        node = _renamed(part.node, places)
+        found = there.find(node, part.columns, {other.id for other in free})
+        if found is not None:
+            places[key] = found
             continue
         schema = Schema(tuple(Column(name, a.type) for name, a in zip(part.columns, node.outputs, strict=True)))
         uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
-        again = _reusable(tx, free, node, schema, ids)
+        again = _reusable(tx, free, node, schema, places)
         if again is not None:
             free.remove(again)
-            ids[key] = again.id
+            places[key] = _Place(again.id)
             own = again.definition.runners_up
-            stored = to_json(_renamed(node, ids))
+            stored = to_json(_renamed(node, places))
             definition = Definition(
                 AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane, runners_up=own
             )
             tx.defined[again.id] = definition
             tx.redefined.add(again.id)
-            there[print_] = as_derived(tx.by_id(again.id))
+            there.add(as_derived(tx.by_id(again.id)))
             continue
         own, stored = _runners_up(tx, node), to_json(node)
         definition = Definition(
@@ -239,18 +276,52 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: li
         relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
         tx.to_load.add(key)
-        there[print_] = relation
-        ids[key] = key
-    return ids
+        there.add(relation)
+        places[key] = _Place(key)
+    return places
 
 
-def _runners_up(tx: OpenTransaction, node: n.Node) -> str:
-    """Creates the relation with the runners-up of a stored group-by; returns its id, which is empty if it has none."""
-    if not isinstance(node, n.Aggregate) or not ranked_calls(node):
+class _Held:
+    """Auxiliary relations by what they hold."""
+
+    def __init__(self, relations: Iterable[Derived]) -> None:
+        self._known: dict[Hashable, list[tuple[Meaning, Derived]]] = {}
+        for relation in relations:
+            self.add(relation)
+
+    def add(self, relation: Derived) -> None:
+        """Makes a relation known."""
+        meaning = meaning_of(maintained_node(relation))
+        self._known.setdefault(meaning.rows, []).append((meaning, relation))
+
+    def find(self, node: n.Node, planned: Sequence[str], free: Collection[str]) -> _Place | None:
+        """The first relation that has all columns of an expression, and what it calls the planned ones.
+
+        Those that nothing else uses must not have more columns.
+        """
+        wanted = meaning_of(node)
+        for meaning, relation in self._known.get(wanted.rows, ()):
+            places = meaning.places(wanted, len(node.outputs))
+            if places is not None and (len(places) == len(relation.schema) or relation.id not in free):
+                names = relation.schema.names
+                return _Place(relation.id, {ours: names[i] for ours, i in zip(planned, places, strict=True)})
+        return None
+
+
+def _runners_up(tx: OpenTransaction, node: n.Node, former: Derived | None = None) -> str:
+    """The id of the relation with the runners-up of a stored group-by, empty if it has none.
+
+    It is created, unless the relation's `former` definition had one with the same columns.
+    """
+    state = group_state(node)
+    if state is None or not ranked_calls(state.node):
         return ""
-    columns = runner_up_columns(node, Numbers(n.highest(node) + 1_000))
+    columns = runner_up_columns(state.node, Numbers(n.highest(node) + 1_000))
     names = tuple(f"c{i}" for i in range(len(columns)))
     schema = Schema(tuple(Column(name, a.type) for name, a in zip(names, columns, strict=True)))
+    there = former.definition.runners_up if former is not None else ""
+    if there and tx.by_id(there).schema == schema:
+        return there
     definition = Definition(AUXILIARY, "", names, {}, to_json(n.Rows(columns, ())))
     key = _new_id()
     tx.created[key] = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
@@ -258,27 +329,30 @@ def _runners_up(tx: OpenTransaction, node: n.Node) -> str:
 
 
 def _reusable(
-    tx: OpenTransaction, free: Sequence[Derived], node: n.Node, schema: Schema, ids: dict[str, str]
+    tx: OpenTransaction, free: Sequence[Derived], node: n.Node, schema: Schema, places: dict[str, _Place]
 ) -> Derived | None:
     """An auxiliary relation whose redefinition as an expression can be maintained incrementally.
 
-    For one of a recursion, the ids of all of its relations are recorded in `ids`: they refer to each other.
+    For one of a recursion, all of its relations are recorded in `places`: they refer to each other.
     """
     for relation in free:
         former = as_derived(tx.state.relations[relation.id])
         if former.schema != schema:
             continue
         before = maintained_node(former)
-        noted = dict(ids)
+        noted = dict(places)
         if isinstance(node, n.Fixpoint) and isinstance(before, n.Fixpoint):
             if before.shown != node.shown:
                 continue
             held = {name: scan.relation for name, scan in before.stored}
-            if not set(held.values()) <= {*(other.id for other in free), *ids.values()}:
+            if not set(held.values()) <= {
+                *(other.id for other in free),
+                *(place.relation for place in places.values()),
+            }:
                 continue
-            noted |= {scan.relation: held[name] for name, scan in node.stored if name in held}
+            noted |= {scan.relation: _Place(held[name]) for name, scan in node.stored if name in held}
         if compare(before, _renamed(node, noted)).follows:
-            ids.update(noted)
+            places.update(noted)
             return relation
     return None
 
@@ -340,7 +414,7 @@ def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, mad
     else:
         tx.drop(relation)
         create_made(tx, relation.name, definition, made)
-        _drop_unused(tx, relation.definition.hidden)
+        _drop_unused(tx, _serving(relation))
 
 
 def redefine(
@@ -355,7 +429,7 @@ def redefine(
     tx.suspended.discard(relation.id)
     if reading(tx.alive()).reads_itself(relation.id, made.uses):
         raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
-    before = relation.definition.hidden
+    before = _serving(relation)
     tx.defined[relation.id] = _with_auxiliaries(tx, definition, made.node, relation, others)
     tx.untried.add(relation.id)
     if definition.is_stored:
@@ -466,10 +540,16 @@ def drop_active_rule(tx: OpenTransaction, rule: ActiveRule) -> None:
 def _drop_all(tx: OpenTransaction, relations: Sequence[Relation]) -> None:
     hidden: list[str] = []
     for gone in relations:
-        hidden += gone.definition.hidden if isinstance(gone, Derived) else ()
+        hidden += _serving(gone) if isinstance(gone, Derived) else ()
         tx.to_load.discard(gone.id)
         tx.drop(gone)
     _drop_unused(tx, tuple(hidden))
+
+
+def _serving(relation: Derived) -> tuple[str, ...]:
+    """The ids of the hidden relations that a view or auxiliary relation needs."""
+    definition = relation.definition
+    return (*definition.hidden, *((definition.runners_up,) if definition.runners_up else ()))
 
 
 def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
@@ -479,7 +559,7 @@ def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
             tx.to_load.discard(key)
             relation = as_derived(tx.by_id(key))
             tx.drop(relation)
-            _drop_unused(tx, (relation.definition.runners_up,))
+            _drop_unused(tx, _serving(relation))
 
 
 def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Derived:
@@ -496,7 +576,8 @@ def would_save(state: State, relation: Relation) -> str | None:
     """What WITH (auxiliary = true) would save for a virtual view that has none, in one line; None if nothing."""
     if not isinstance(relation, VirtualView) or relation.definition.hidden:
         return None
-    parts = split(relation.definition.as_written, _new_id, _sorted_by(state.relations.get)).auxiliaries
+    query = relation.definition.as_written
+    parts = split(query, _new_id, _sorted_by(state.relations.get), holds=lambda _: False).auxiliaries
     if not parts:
         return None
     scans = [scan for part in parts for scan in n.scans(part.node)]
