@@ -37,7 +37,7 @@ from viewkeeper.delta.laws import once
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.errors import TypeMismatch
+from viewkeeper.errors import InternalError, TypeMismatch
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.net_changes import join_change, join_rows, less
 from viewkeeper.maintain.runners_up import Followers, RunnersUp
@@ -359,9 +359,9 @@ class Fold:
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""
-        state = task.relation.definition.group_state
+        state = _state_of(task.relation)
         node, change = task.input_change(n.Aggregate)
-        if change is None or state is None:
+        if change is None:
             return NOT_REACHED
         after = n.at(node.input, n.NEW)
         runners = RunnersUp.of(task, node)
@@ -397,9 +397,7 @@ class Fold:
 
         Groups that lose an extremum are read again, which planning does not foresee.
         """
-        state = relation.definition.group_state
-        if state is None:
-            return ()
+        state = _state_of(relation)
         below = state.node
         again = (n.at(below.input, n.NEW),) if any(call.text is not None for call in below.calls) else ()
         return picked_by(state.scan(stored_rows(relation, node)), below, below.groups, key, again)
@@ -407,7 +405,8 @@ class Fold:
     def formula(self, node: n.Node, key: str) -> tuple[str, list[str]]:
         """⊕, or the touched groups computed again."""
         below = group_by_of(node)
-        assert below is not None, node
+        if below is None:
+            raise InternalError(f"{key} is not read by a group-by")
         text = formula_of(below.input, key)
         if all(call.text is None for call in below.calls):
             extrema = any(call.function in EXTREMA for call in below.calls)
@@ -416,6 +415,14 @@ class Fold:
         if below.whole:
             return f"γ(S@new) − γ@old if there is any {text}", []
         return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
+
+
+def _state_of(relation: Derived) -> GroupState:
+    """Where a relation of this strategy holds the state of its group-by."""
+    state = relation.definition.group_state
+    if state is None:
+        raise InternalError(f"{relation.name} does not hold the state of a group-by")
+    return state
 
 
 def _join(task: Task, state: GroupState, rows: pa.Table) -> None:
