@@ -32,7 +32,8 @@ from viewkeeper.plan.strategy_names import FIXPOINT, differentiated
 from viewkeeper.recursion.printed_rules import maintenance_rules
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Workspace
-from viewkeeper.statements.define_views import has_auxiliaries, would_save
+from viewkeeper.statements.auxiliary_relations import has_auxiliaries
+from viewkeeper.statements.define_views import would_save
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.suspension import stale_remarks
 
