@@ -128,6 +128,22 @@ def test_it_goes_on(earlier: vk.Database) -> None:
     assert not {"path", "ends"} & {row["name"] for row in earlier.ls()}
 
 
+def test_state_that_is_stored_twice_stays_so_until_the_view_is_replaced(earlier: vk.Database) -> None:
+    """The auxiliary relation of a view whose rows would be the state today is maintained until an ALTER drops it."""
+    query = "SELECT count(*) AS n, min(amount) AS least FROM large"
+    assert len(earlier.view("how_many").definition.hidden) == 1
+    for statement in (
+        "INSERT INTO orders (id, customer, amount) VALUES (90, 2, 15)",
+        f"ALTER MATERIALIZED VIEW how_many AS {query}",
+        "INSERT INTO orders (id, customer, amount) VALUES (91, 2, 17)",
+        "DELETE FROM orders WHERE id = 90",
+    ):
+        earlier.sql(statement)
+        assert rows(earlier, "SELECT * FROM how_many") == rows(earlier, query)
+    assert not earlier.view("how_many").definition.hidden
+    assert earlier.verify("how_many").equal
+
+
 def kinds(state: State, kind: type[Relation]) -> list[str]:
     return sorted(relation.name for relation in state.relations.values() if isinstance(relation, kind))
 

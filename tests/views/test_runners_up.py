@@ -124,11 +124,11 @@ def _order(value: Any) -> tuple[int, float]:
 
 
 def runners_up(db: vk.Database, view: str) -> Counter[tuple[Any, ...]]:
-    """The rows of the runners-up of a view's first auxiliary relation."""
+    """The rows of the runners-up of a view, or of its first auxiliary relation."""
     state = db._store.refresh()
     relation = state.find(view)
     assert isinstance(relation, Derived)
-    owner = state.relations[relation.definition.hidden[0]]
+    owner = relation if relation.definition.runners_up else state.relations[relation.definition.hidden[0]]
     assert isinstance(owner, Derived)
     held = state.relations[owner.definition.runners_up]
     net = db._store.small.net_rows(pick(Source(held.schema, held.files, state.epoch)))
@@ -258,16 +258,15 @@ def test_a_group_that_grew_gets_them_when_it_first_loses_an_extremum(connect: Co
 @pytest.mark.spark_long
 def test_views_with_an_equal_group_by_share_them_and_the_last_one_drops_them(connect: Connect) -> None:
     db = large(connect)
-    db.sql("CREATE MATERIALIZED VIEW w AS SELECT g, min(x) AS lo, max(x) AS hi, count(*) AS n FROM t GROUP BY g")
+    db.sql("CREATE MATERIALIZED VIEW w AS SELECT g, min(x) AS lo, max(x) AS hi FROM t GROUP BY g")
     names = [row["name"] for row in db.ls(hidden=True) if "runners-up" in row["name"]]
-    assert len(names) == 2  # the aggregates stand in another order there
-    db.sql("CREATE MATERIALIZED VIEW u AS SELECT g, count(*) AS n, min(x) AS lo, max(x) AS hi FROM t GROUP BY g")
+    assert len(names) == 2  # the rows of v are its own state
+    db.sql("CREATE MATERIALIZED VIEW u AS SELECT g, max(x) AS hi, min(x) AS lo FROM t GROUP BY g")
     assert len([row["name"] for row in db.ls(hidden=True) if "runners-up" in row["name"]]) == 2
-    db.sql("DROP MATERIALIZED VIEW v")
+    db.sql("DROP MATERIALIZED VIEW v; DROP MATERIALIZED VIEW w")
     delete_all = db.sql("DELETE FROM t WHERE x > 1490").commit
     assert "its runner-up followed" in delete_all.report["u"].reason
     db.sql("DROP MATERIALIZED VIEW u")
-    db.sql("DROP MATERIALIZED VIEW w")
     assert [row["name"] for row in db.ls(hidden=True)] == ["t"]
 
 

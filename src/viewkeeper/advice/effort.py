@@ -16,6 +16,7 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.null_expressions import merged_keys
 from viewkeeper.delta.compile import differentiate
 from viewkeeper.plan.auxiliary import Auxiliary, split
+from viewkeeper.plan.group_state import group_by_of, group_state
 from viewkeeper.plan.maintainable import has_single_row
 from viewkeeper.plan.strategy_names import FIXPOINT, FOLD, TOPK, differentiated, strategy_name
 
@@ -89,7 +90,7 @@ class _Work:
 
     def maintain(self, node: n.Node, *, auxiliary: bool) -> bool:
         """Adds what a stored relation takes; whether it can change at all."""
-        strategy = strategy_name(node, auxiliary=auxiliary)
+        strategy = strategy_name(node, group_state(node), auxiliary=auxiliary)
         change = differentiate(differentiated(node, strategy), self.changed, self.grown)
         if change is None:
             return False
@@ -98,10 +99,10 @@ class _Work:
             self.remarks.append("a recursion is maintained round by round, as far as the change reaches")
             return True
         self._reads(readings_of(change, frozenset()))
-        match node:
-            case n.Aggregate() if strategy == FOLD:
-                self._needs(Scale.GROUPS if node.groups else Scale.LINEAR)
-                self._folded(node)
+        match group_by_of(node) or node:
+            case n.Aggregate() as folded if strategy == FOLD:
+                self._needs(Scale.GROUPS if folded.groups else Scale.LINEAR)
+                self._folded(folded)
             case n.Top() if strategy == TOPK:
                 self._needs(Scale.GROUPS)
                 if not self.only_inserts:

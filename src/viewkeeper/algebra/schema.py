@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ WEIGHT = "_weight"
 EPOCH = "_epoch"
 RESERVED = ("_weight", "_epoch", "_diff", "_progressed")
 RESERVED_PREFIX = "_vk"
+
+SORTED = 4
+"""Most columns that files are sorted by, unless they are a key."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,12 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns and keys of a relation."""
+    """The columns and keys of a relation. `order`: the columns that sort files, if keys or positions do not decide."""
 
     columns: tuple[Column, ...]
     keys: tuple[Key, ...] = ()
     references: tuple[ForeignKey, ...] = ()
+    order: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -89,10 +94,12 @@ class Schema:
 
     @cached_property
     def sort_columns(self) -> tuple[str, ...]:
-        """The columns that sort files: the primary key, else the first key, else the first columns with an order."""
+        """The columns that sort files: `order`, the primary key, the first key, or the first columns with an order."""
+        if self.order:
+            return self.order
         if self.keys:
             return (self.primary_key or self.keys[0]).columns
-        return tuple(column.name for column in self.columns if not column.type.is_nested)[:4]
+        return tuple(column.name for column in self.columns if not column.type.is_nested)[:SORTED]
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -146,23 +153,21 @@ class Schema:
                 {"columns": list(key.columns), "table": key.table, "referenced": list(key.referenced)}
                 for key in self.references
             ]
+        if self.order:
+            body["order"] = list(self.order)
         return body
 
     @staticmethod
-    def from_json(body: dict[str, list[dict[str, object]]]) -> Schema:
+    def from_json(body: dict[str, Any]) -> Schema:
         """The inverse of to_json."""
         columns = tuple(
             Column(str(c["name"]), parse_type(str(c["type"])), bool(c["nullable"])) for c in body["columns"]
         )
-        keys = tuple(
-            Key(tuple(k["columns"]), bool(k["primary"]))  # type: ignore[arg-type]
-            for k in body["keys"]
-        )
+        keys = tuple(Key(tuple(k["columns"]), bool(k["primary"])) for k in body["keys"])
         references = tuple(
-            ForeignKey(tuple(k["columns"]), str(k["table"]), tuple(k["referenced"]))  # type: ignore[arg-type]
-            for k in body.get("references", ())
+            ForeignKey(tuple(k["columns"]), str(k["table"]), tuple(k["referenced"])) for k in body.get("references", ())
         )
-        return Schema(columns, keys, references)
+        return Schema(columns, keys, references, tuple(body.get("order", ())))
 
 
 def make_schema(columns: Iterable[Column], keys: Iterable[Key], references: Iterable[ForeignKey] = ()) -> Schema:

@@ -9,6 +9,7 @@ from typing import Any
 
 from viewkeeper.algebra.nodes import Node, scans
 from viewkeeper.algebra.serial import from_json
+from viewkeeper.plan.group_state import GroupState, group_state
 
 VIEW, MATERIALIZED, AUXILIARY, ASSERTION = "view", "materialized", "auxiliary", "assertion"
 """The kinds of relations with a definition, as the ledger names them; `catalog.relations` has a class for each."""
@@ -57,6 +58,11 @@ class Definition:
     def maintained(self) -> Node:
         """The expression that is maintained, over tables, views and auxiliary relations."""
         return self.as_written if self.stored is None else from_json(dict(self.stored))
+
+    @functools.cached_property
+    def group_state(self) -> GroupState | None:
+        """Where the rows hold the state of a group-by; None if they do not."""
+        return group_state(self.maintained) if self.is_stored else None
 
     @functools.cached_property
     def read(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.rows import consolidate, is_among, rows_among
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.types import quote
-from viewkeeper.catalog.relations import Auxiliary, Relation
+from viewkeeper.catalog.relations import Auxiliary, MaterializedView, Relation, as_derived
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.store.bounds import Keys
 from viewkeeper.store.known_rows import KnownRows
@@ -48,7 +48,7 @@ class Fetched:
         self._looked_up = looked_up
         self._columns: dict[str, list[str]] = {}
         for relation, node in views:
-            if isinstance(relation, Auxiliary):
+            if _reads_itself(relation):
                 self._columns[relation.id] = list(relation.schema.names)  # it reads its own groups as well
             self.reads(node)
         self._tables: dict[tuple[Any, ...], list[tuple[pa.Table, FutureRows]]] = {}
@@ -73,7 +73,7 @@ class Fetched:
         assert keys is not None
         wanted = self._columns.setdefault(relation.id, [])
         columns = [name for name in relation.schema.names if name in wanted or name in scan.stored_names]
-        left, parts = self._known(relation, keys.table)
+        left, parts = self._known(relation, keys.table, is_own=relation.id in reader.own)
         read = 0
         if left.num_rows:
             picked = (
@@ -91,13 +91,14 @@ class Fetched:
             return Found(relation.schema.subset(scan.stored_names).signed_arrow.empty_table(), read)
         return Found(pa.concat_tables([part.select(names) for part in parts]), read)
 
-    def _known(self, relation: Relation, keys: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    def _known(self, relation: Relation, keys: pa.Table, *, is_own: bool) -> tuple[pa.Table, list[pa.Table]]:
         """Those of some keys that the transaction has not looked up, and the rows with the others.
 
-        A group's key is that of some input row: without such a row there is no group.
+        A group's key is that of some input row: without such a row there is no group. `is_own`: the relation is the one
+        that is maintained, so that its groups are those of the old state of its input.
         """
-        if isinstance(relation, Auxiliary):
-            node = relation.definition.maintained
+        if isinstance(relation, Auxiliary) or (is_own and _reads_itself(relation)):
+            node = as_derived(relation).definition.maintained
             columns = dict(zip(relation.schema.names, node.outputs, strict=True))
             origin = origin_of(node, [columns[name] for name in keys.column_names])
             if origin is not None:
@@ -138,6 +139,12 @@ class Fetched:
         frame = frame.select(*listed(*[quote(name) for name in columns], WEIGHT))
         small = reader.engine.collect_small(frame)
         return None if small is None else Found(consolidate(conform(small, schema, signed=True)), picked.file_rows)
+
+
+def _reads_itself(relation: Relation) -> bool:
+    """Whether a relation is maintained from its own groups or first rows."""
+    is_folded = isinstance(relation, MaterializedView) and relation.definition.group_state is not None
+    return is_folded or isinstance(relation, Auxiliary)
 
 
 def origin_of(node: n.Node, columns: Sequence[Attribute]) -> tuple[str, tuple[str, ...]] | None:

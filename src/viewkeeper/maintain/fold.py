@@ -37,12 +37,13 @@ from viewkeeper.delta.laws import once
 from viewkeeper.engine.connect_columns import listed
 from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.errors import TypeMismatch
+from viewkeeper.errors import InternalError, TypeMismatch
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.net_changes import join_change, join_rows, less
 from viewkeeper.maintain.runners_up import Followers, RunnersUp
-from viewkeeper.maintain.strategy import NOT_REACHED, Task
+from viewkeeper.maintain.strategy import NOT_REACHED, Task, stored_rows
 from viewkeeper.plan.choice import Choice
+from viewkeeper.plan.group_state import GroupState, group_by_of, over
 from viewkeeper.plan.strategy_names import FOLD
 
 EXTREMA = ("min", "max")
@@ -62,17 +63,18 @@ class Folded:
 
 def fold(
     lowering: Lowering,
-    node: n.Aggregate,
+    state: GroupState,
     stored: n.Scan,
     source: n.Node,
     change: n.Node,
     runners: RunnersUp | None = None,
 ) -> Folded | None:
-    """The change of `node`, whose contents are `stored`, when its input changes by `change`; None if that is empty.
+    """The change of a group-by, whose state is `stored`, when its input changes by `change`; None if that is empty.
 
     `source` is the input after the change, for groups that have to be read again. The change of `runners` is recorded
     in them, if there is a table.
     """
+    node, stored = state.node, state.scan(stored)
     if any(call.function in EXTREMA and call.output.type.is_nested for call in node.calls):
         return Folded(None)
     if any(call.function in EXTREMA for call in node.calls) and not isinstance(change, (n.Scan, n.Net)):
@@ -82,7 +84,7 @@ def fold(
         return None
     if runners is not None and not runners.is_empty:
         below = lowering.reader.keep(below)  # runners-up follow single values, not extrema of a change
-    layout = _Layout(node)
+    layout = _Layout(state)
     gains = _gains_of(node, layout, below.rows) if below.rows is not None else _summed(lowering, node, layout, below)
     if gains is None:
         return Folded(None)
@@ -96,6 +98,7 @@ def fold(
     before = lowering.reader.keep(lowering.reader.scan(stored, binding)).rows
     if before is None:
         return Folded(None)
+    before = _widened(node, before)
     table = _merged(node, layout, before, gains)
     following = _following(runners, layout, table, below.rows)
     return _as_change(_Fresh(lowering, node, layout, source, runners), table, before, following)
@@ -116,11 +119,13 @@ def _following(
 class _Layout:
     """The columns of a touched group: its key and the new value of each aggregate.
 
-    For an extremum also the stored, the best inserted and the best deleted value, one column each.
+    For an extremum also the stored, the best inserted and the best deleted value, one column each. `counts`: for each
+    aggregate the position of the count of its values, `rows` that of the count of rows.
     """
 
-    def __init__(self, node: n.Aggregate) -> None:
-        numbers = Numbers(50_000_000)
+    def __init__(self, state: GroupState) -> None:
+        node, numbers = state.node, Numbers(50_000_000)
+        self.rows, self.counts = state.rows, state.counts
         self.groups = [numbers.like(group) for group in node.groups]
         self.new = [numbers.like(call.output, nullable=True) for call in node.calls]
         self.extrema = {
@@ -238,14 +243,16 @@ def _grouped(table: pa.Table, keys: list[str], totals: dict[str, tuple[str, str]
     return pa.table({**{key: shown.column(key) for key in keys}, **{k: v.take(order) for k, v in found.items()}})
 
 
+def _widened(node: n.Aggregate, rows: pa.Table) -> pa.Table:
+    """Stored groups with the types of the group-by."""
+    for call in node.calls:
+        place, kind = rows.schema.get_field_index(call.output.label), call.output.type.arrow
+        if rows.schema.field(place).type != kind:
+            rows = rows.set_column(place, call.output.label, rows.column(place).cast(kind))
+    return rows
+
+
 # the change ---------------------------------------------------------------------------------------
-
-
-def _count_of(node: n.Aggregate, argument: Attribute | None) -> int:
-    """The index of the aggregate that counts the rows, or the values of a column that are not NULL."""
-    if argument is not None and not argument.nullable:
-        argument = None
-    return next(i for i, c in enumerate(node.calls) if c.function == "count" and c.argument == argument)
 
 
 @dataclass(frozen=True)
@@ -286,7 +293,7 @@ def _as_change(fresh: _Fresh, table: pa.Table, before: pa.Table, following: dict
     node, layout, runners = fresh.node, fresh.layout, fresh.runners
     touched = table.select([group.label for group in layout.groups])
     parts = [signed(rows_among(before, [group.label for group in node.groups], touched), -1)]
-    rows = table.column(layout.new[_count_of(node, None)].label)
+    rows = table.column(layout.new[layout.rows].label)
     large = pc.greater_equal(rows, fresh.lowering.engine.tuning.large_group).to_numpy(zero_copy_only=False)
     again = np.zeros(table.num_rows, dtype=bool)
     replaced, reread = again.copy(), again.copy()
@@ -333,8 +340,7 @@ def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[in
     for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
         values = best[index] if index in best else table.column(new.label)
         if call.function != "count":
-            counted = _count_of(node, call.argument if call.function == "sum" else None)
-            none = pc.equal(table.column(layout.new[counted].label), 0)
+            none = pc.equal(table.column(layout.new[layout.counts[index]].label), 0)
             values = pc.if_else(none, pa.scalar(None, values.type), values)
         try:
             columns.append(pc.cast(values, call.output.type.arrow))
@@ -354,6 +360,7 @@ class Fold:
 
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Folds δS into the stored groups, or computes the touched groups again."""
+        state = _state_of(task.relation)
         node, change = task.input_change(n.Aggregate)
         if change is None:
             return NOT_REACHED
@@ -363,45 +370,53 @@ class Fold:
             runners.clear(task)  # they are values of the former definition
             runners = None
         if all(call.text is None for call in node.calls):
-            folded = fold(task.lowering, node, task.stored, after, change, runners)
+            folded = fold(task.lowering, state, task.stored, after, change, runners)
             if folded is None:
                 return NOT_REACHED
             if folded.table is not None:
-                join_rows(task.tx, task.relation, folded.table)
+                _join(task, state, folded.table)
                 if runners is not None:
                     runners.join(task)
                 return replace(choice, note=_lost(folded))
         if runners is not None:
             runners.clear(task)
-        pairs = tuple((group, group) for group in node.groups if not group.type.has_map())
-        if pairs:
+        places = dict(zip(node.groups, state.group_places, strict=True))
+        groups = [group for group in node.groups if not group.type.has_map()]
+        if groups:
             change = once(change)
         if task.lowering.lower(change).empty:
             return NOT_REACHED
-        fresh = replace(node, input=n.Restrict(after, change, pairs) if pairs else after)
-        before: n.Node = n.Restrict(task.stored, change, pairs) if pairs else task.stored
+        touched = n.Restrict(after, change, tuple((group, group) for group in groups)) if groups else after
+        fresh = over(task.node, replace(node, input=touched))
+        own = tuple((task.stored.attributes[places[group]], group) for group in groups)
+        before: n.Node = n.Restrict(task.stored, change, own) if groups else task.stored
         join_change(task.tx, task.relation, task.lowering.lower(less(fresh, before)), check=False)
         return choice
 
-    def computed(self, relation: Derived, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
         """The stored touched groups, and their input rows where an aggregate has no state."""
-        again = (n.at(node.input, n.NEW),) if any(call.text is not None for call in node.calls) else ()
-        return picked_by(relation, node, node.groups, key, again)
+        below = _state_of(relation).node
+        again = (n.at(below.input, n.NEW),) if any(call.text is not None for call in below.calls) else ()
+        return _touched(relation, node, key, again)
 
-    def again(self, relation: Derived, node: n.Aggregate, key: str) -> tuple[n.Node, ...]:
+    def again(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
         """The input rows of the touched groups, unless they are read anyway."""
-        if not extrema_of(node) or any(call.text is not None for call in node.calls):
+        below = _state_of(relation).node
+        if not extrema_of(below) or any(call.text is not None for call in below.calls):
             return ()
-        return picked_by(relation, node, node.groups, key, (n.at(node.input, n.NEW),))[-1:]
+        return _touched(relation, node, key, (n.at(below.input, n.NEW),))[-1:]
 
-    def formula(self, node: n.Aggregate, key: str) -> tuple[str, list[str]]:
+    def formula(self, node: n.Node, key: str) -> tuple[str, list[str]]:
         """⊕, or the touched groups computed again."""
-        text = formula_of(node.input, key)
-        if all(call.text is None for call in node.calls):
+        below = group_by_of(node)
+        if below is None:
+            raise InternalError(f"{key} is not read by a group-by")
+        text = formula_of(below.input, key)
+        if all(call.text is None for call in below.calls):
             lost = "the groups whose extremum was deleted and not reached again, by group"
-            more = [lost] if extrema_of(node) else []
+            more = [lost] if extrema_of(below) else []
             return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
-        if node.whole:
+        if below.whole:
             return f"γ(S@new) − γ@old if there is any {text}", []
         return f"γ(S@new⋉K) − γ@old⋉K with K from {text}", []
 
@@ -411,15 +426,50 @@ def extrema_of(node: n.Aggregate) -> int:
     return sum(call.function in EXTREMA for call in node.calls)
 
 
+def _touched(relation: Derived, node: n.Node, key: str, more: tuple[n.Node, ...]) -> tuple[n.Node, ...]:
+    """The stored groups that a change of one input touches, and more expressions restricted to them."""
+    state = _state_of(relation)
+    return picked_by(state.scan(stored_rows(relation, node)), state.node, state.node.groups, key, more)
+
+
+def _state_of(relation: Derived) -> GroupState:
+    """Where a relation of this strategy holds the state of its group-by."""
+    state = relation.definition.group_state
+    if state is None:
+        raise InternalError(f"{relation.name} does not hold the state of a group-by")
+    return state
+
+
+def _join(task: Task, state: GroupState, rows: pa.Table) -> None:
+    """Adds the change of a group-by to the transaction, as the change of its projection that is stored."""
+    narrowed = _narrowed(state, rows, task.relation.schema)
+    if narrowed is not None:
+        join_rows(task.tx, task.relation, narrowed)
+        return
+    given = task.lowering.given(task.lowering.reader.local(rows, state.node.outputs, weighted=True))
+    join_change(task.tx, task.relation, task.lowering.lower(over(task.node, given)), check=False)
+
+
+def _narrowed(state: GroupState, rows: pa.Table, schema: Schema) -> pa.Table | None:
+    """Groups as they are stored; None if there are columns beside the state, or a number does not fit."""
+    if len(state.places) < len(schema):
+        return None
+    columns = dict(zip(state.places, rows.columns, strict=False))
+    try:
+        held = [columns[place].cast(kind.type.arrow) for place, kind in enumerate(schema)]
+    except pa.ArrowInvalid:
+        return None  # the cast of the view raises
+    return pa.table([*held, rows.column(WEIGHT)], names=[*schema.names, WEIGHT])
+
+
 def picked_by(
-    relation: Derived, node: n.Aggregate | n.Top, keys: tuple[Attribute, ...], key: str, more: tuple[n.Node, ...]
+    stored: n.Scan, node: n.Aggregate | n.Top, keys: tuple[Attribute, ...], key: str, more: tuple[n.Node, ...]
 ) -> tuple[n.Node, ...]:
-    """The stored relation and more expressions, restricted to the rows that δ of the input selects by some columns."""
+    """The stored rows and more expressions, restricted to the rows that δ of the input selects by some columns."""
     change = differentiate(node.input, {key})
     if change is None:
         return ()
     pairs = tuple((a, a) for a in keys if not a.type.has_map())
-    stored = n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
     sources: list[n.Node] = [stored, *more]
     if not pairs:
         return (change, *sources)

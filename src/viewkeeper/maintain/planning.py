@@ -33,6 +33,7 @@ from viewkeeper.maintain.state_reader import StateReader, schema_of
 from viewkeeper.maintain.strategies import strategy_of
 from viewkeeper.plan.choice import Choice, choose, choose_for_recursion
 from viewkeeper.plan.cost import Changed, Lane, Plan, Reading, Stored
+from viewkeeper.plan.group_state import group_by_of
 from viewkeeper.plan.strategy_names import FIXPOINT, FOLD
 from viewkeeper.recursion.prepared import prepared
 
@@ -203,8 +204,8 @@ def _lost(relation: Derived, readings: Iterable[Reading], find: Find, tuning: Tu
 
     Large groups that have runners-up are not read.
     """
-    node, own = relation.definition.maintained, relation.definition.runners_up
-    extrema = extrema_of(node) if isinstance(node, n.Aggregate) else 0
+    node, own = group_by_of(relation.definition.maintained), relation.definition.runners_up
+    extrema = extrema_of(node) if node is not None else 0
     least = tuning.large_group if own and rows_of(find(own)) else math.inf
     return tuple(replace(r, share=min(1.0, extrema / r.per_key)) for r in readings if r.per_key < least)
 

@@ -8,6 +8,7 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.catalog.relations import Derived, MaterializedView, VirtualView, as_derived
 from viewkeeper.delta.redefinition import OtherwiseMade, Redefinition, redefined
 from viewkeeper.maintain.situation import Situation
+from viewkeeper.plan.group_state import group_by_of, group_state
 from viewkeeper.recursion.maintenance import differing
 
 
@@ -47,7 +48,8 @@ def compare(before: n.Node, after: n.Node) -> Compared:
         found = redefined(before, after)
     except OtherwiseMade as difference:
         return Compared(str(difference), False)
-    return Compared(str(found) or "its inputs have changed", True, found)
+    follows = group_state(after) is None or group_by_of(found.node) is not None  # to fold, its input must be the same
+    return Compared(str(found) or "its inputs have changed", follows, found if follows else None)
 
 
 def _recursions(before: n.Fixpoint, after: n.Fixpoint) -> Compared:

@@ -285,24 +285,25 @@ _of_files: weakref.WeakKeyDictionary[SmallFiles, dict[str, dict[str, dict[int, L
 
 def renew(task: Task) -> None:
     """Runners-up after their group-by was computed from its inputs: of all large groups if that was the first time."""
-    assert isinstance(task.node, n.Aggregate)
-    runners = RunnersUp.of(task, task.node)
+    state = task.relation.definition.group_state
+    assert state is not None, task.node
+    node = state.node
+    runners = RunnersUp.of(task, node)
     if runners is None:
         return
     runners.clear(task)
     pending = task.tx.pending_of(task.relation)
     if task.relation.files or pending.staged:
         return
-    counts = next(i for i, call in enumerate(task.node.calls) if call.function == "count" and call.argument is None)
-    rows = pending.rows.column(len(runners.groups) + counts)
+    rows = pending.rows.column(state.places[len(node.groups) + state.rows])
     large = pending.rows.filter(pc.greater_equal(rows, runners.tuning.large_group))
     if not large.num_rows or not runners.fits(large.num_rows):
         return
-    keys = large.select(large.column_names[: len(runners.groups)])
+    keys = large.select([large.column_names[place] for place in state.group_places])
     keys = keys.rename_columns([a.label for a in runners.groups])
     arguments: dict[Attribute | None, list[int]] = {}
     for index in runners.ranked:
-        arguments.setdefault(task.node.calls[index].argument, []).append(index)
+        arguments.setdefault(node.calls[index].argument, []).append(index)
     for indexes in arguments.values():
-        runners.read(indexes, n.at(task.node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
+        runners.read(indexes, n.at(node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
     runners.join(task)

@@ -8,7 +8,7 @@ from viewkeeper.maintain.fixpoint import Fixpoint
 from viewkeeper.maintain.fold import Fold
 from viewkeeper.maintain.strategy import Strategy
 from viewkeeper.maintain.topk import TopK
-from viewkeeper.plan.strategy_names import strategy_name
+from viewkeeper.plan.strategy_names import DIFFERENTIATE, strategy_name
 
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy for strategy in (Differentiate(), Fold(), TopK(), Fixpoint())
@@ -17,5 +17,9 @@ STRATEGIES: dict[str, Strategy] = {
 
 def strategy_of(relation: Derived) -> Strategy:
     """The strategy that maintains a view or auxiliary relation incrementally."""
-    stored, auxiliary = not isinstance(relation, VirtualView), isinstance(relation, Auxiliary)
-    return STRATEGIES[strategy_name(relation.definition.maintained, stored=stored, auxiliary=auxiliary)]
+    if isinstance(relation, VirtualView):
+        return STRATEGIES[DIFFERENTIATE]
+    definition = relation.definition
+    return STRATEGIES[
+        strategy_name(definition.maintained, definition.group_state, auxiliary=isinstance(relation, Auxiliary))
+    ]

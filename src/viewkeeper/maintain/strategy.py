@@ -49,18 +49,23 @@ class Task:
     @property
     def stored(self) -> n.Scan:
         """The relation's own contents before the change."""
-        names = tuple(self.relation.schema.names)
-        return n.Scan(self.relation.id, self.relation.name, self.node.outputs, n.OLD, names)
+        return stored_rows(self.relation, self.node)
 
     def change(self) -> n.Node | None:
         """δ of the expression; for a redefined relation, δ from the former definition."""
         return self._change(lambda node: node)
 
     def input_change(self, kind: type[N]) -> tuple[N, n.Node | None]:
-        """The expression, whose top node is of a kind, and δ of what is below that node."""
-        if not isinstance(self.node, kind):
-            raise InternalError(f"{self.relation.name} is not maintained by the strategy of {kind.__name__}")
-        return self.node, self._change(lambda node: node.inputs[0])
+        """The node of a kind that the expression is, or a projection of, and δ of what is below that node."""
+
+        def found(node: n.Node) -> N:
+            while isinstance(node, n.Project):
+                node = node.input
+            if not isinstance(node, kind):
+                raise InternalError(f"{self.relation.name} is not maintained by the strategy of {kind.__name__}")
+            return node
+
+        return found(self.node), self._change(lambda node: found(node).inputs[0])
 
     def _change(self, part: Callable[[n.Node], n.Node]) -> n.Node | None:
         """δ of a part. The changes of joins that other views share are derived once for all."""
@@ -80,6 +85,11 @@ class Task:
         if found is None or found[0] is not node:
             found = known[changed, grown] = (node, differentiate(node, changed, grown))
         return found[1]
+
+
+def stored_rows(relation: Derived, node: n.Node) -> n.Scan:
+    """The contents of a stored relation before a change, under the columns of its expression."""
+    return n.Scan(relation.id, relation.name, node.outputs, n.OLD, tuple(relation.schema.names))
 
 
 class Strategy(Protocol):

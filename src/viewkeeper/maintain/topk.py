@@ -49,7 +49,7 @@ from viewkeeper.engine.operator_parts import NONE, ONE, ROW_NUMBER, ROWS_SO_FAR,
 from viewkeeper.maintain.differentiate import formula_of
 from viewkeeper.maintain.fold import picked_by
 from viewkeeper.maintain.net_changes import join_rows
-from viewkeeper.maintain.strategy import NOT_REACHED, Task
+from viewkeeper.maintain.strategy import NOT_REACHED, Task, stored_rows
 from viewkeeper.plan.choice import Choice
 from viewkeeper.plan.strategy_names import TOPK
 
@@ -197,7 +197,7 @@ class TopK:
 
     def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
         """The stored buffers of the touched partitions. Refills of short buffers are not foreseen."""
-        return picked_by(relation, node, node.partition, key, ())
+        return picked_by(stored_rows(relation, node), node, node.partition, key, ())
 
     def again(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
         """Nothing."""

@@ -8,6 +8,9 @@
   arguments, stored with their counts (see counted_values).
 - ORDER BY ... LIMIT stores a buffer: the first rows of its input, more than the limit.
 - Each relation of a recursion is stored on its own.
+
+Where the rows of a stored view hold the state of a group-by (see group_state), or are those of the only relation of a
+recursion, nothing is stored beside it for that.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.plan.counted_values import by_values, follows_values
+from viewkeeper.plan.group_state import GroupState, group_state, missing_counts, over
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,12 @@ def split(
     new_id: Callable[[], str],
     first_column: Callable[[n.Scan], str | None],
     slack: int = Tuning.topk_slack,
+    holds: Callable[[GroupState], bool] = lambda _: True,
 ) -> Split:
-    """A query with its auxiliary relations split off. `first_column` names the column a relation is sorted by."""
+    """A query with its auxiliary relations split off. `first_column` names the column a relation is sorted by.
+
+    `holds` tells whether the rows of the view itself are to be the state of a group-by.
+    """
     numbers = Numbers(n.highest(node) + 1_000)
     found: list[Auxiliary] = []
 
@@ -104,6 +112,10 @@ def split(
 
     if isinstance(node, n.Fixpoint) and len(node.predicates) == 1:  # the view itself stores it
         return Split(node.with_inputs(tuple(n.transform(part, aside) for part in node.inputs)), tuple(found))
+    state = group_state(node)
+    if state is not None and holds(state) and not follows_values(state.node):  # here too
+        below = replace(state.node, input=n.transform(state.node.input, aside))
+        return Split(over(node, below), tuple(found))
     return Split(n.transform(node, aside), tuple(found))
 
 
@@ -115,16 +127,10 @@ def _only(scan: n.Scan, wanted: set[Attribute]) -> n.Scan:
 
 def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
     """The group-by with the counts that its laws need: of rows, and per sum of values that are not NULL."""
-    if any(call.text is not None for call in node.calls):
-        return node
     calls = list(node.calls)
-    wanted: list[Attribute | None] = [None]
-    wanted += [call.argument for call in calls if call.function == "sum" and call.argument and call.argument.nullable]
-    for argument in dict.fromkeys(wanted):
-        if not any(call.function == "count" and call.argument == argument for call in calls):
-            name = "rows" if argument is None else f"values of {argument.name}"
-            output = numbers.attribute(name, Type("bigint"), nullable=False)
-            calls.append(n.Call(output, "count", argument))
+    for argument in missing_counts(node):
+        name = "rows" if argument is None else f"values of {argument.name}"
+        calls.append(n.Call(numbers.attribute(name, Type("bigint"), nullable=False), "count", argument))
     return replace(node, calls=tuple(calls))
 
 

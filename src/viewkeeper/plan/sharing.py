@@ -51,7 +51,7 @@ class Sharing:
         for view, node in views:
             for part in _joins(node):
                 names: dict[Attribute, str] = {}
-                form = _form(part, names, itertools.count())
+                form = form_of(part, names, itertools.count())
                 if form is not None:
                     found.setdefault(form, {}).setdefault(view, []).append((part, names))
         self.commons: dict[str, Common] = {}
@@ -97,7 +97,7 @@ def _joins(node: n.Node) -> Iterator[n.Join]:
         yield from _joins(below)
 
 
-def _form(node: n.Node, names: dict[Attribute, str], numbers: Iterator[int]) -> Form | None:
+def form_of(node: n.Node, names: dict[Attribute, str], numbers: Iterator[int]) -> Form | None:
     """What equal joins have in common, adding their columns to `names`; None if there is more than joins."""
     match node:
         case n.Scan():
@@ -105,10 +105,10 @@ def _form(node: n.Node, names: dict[Attribute, str], numbers: Iterator[int]) -> 
             names.update((a, f"{number}.{name}") for a, name in zip(node.attributes, node.stored_names, strict=True))
             return ("scan", node.relation)
         case n.Filter():
-            below = _form(node.input, names, numbers)
+            below = form_of(node.input, names, numbers)
             return None if below is None else ("filter", below, _shape(node.condition, names))
         case n.Join() | n.Exists():
-            parts = [_form(part, names, numbers) for part in node.inputs]
+            parts = [form_of(part, names, numbers) for part in node.inputs]
             if None in parts:
                 return None
             equalities = frozenset((frozenset((names[e.left], names[e.right])), e.null_safe) for e in node.equalities)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers, column
 from viewkeeper.algebra.printing import title
-from viewkeeper.algebra.schema import Column, Schema
-from viewkeeper.algebra.serial import fingerprint, to_json
+from viewkeeper.algebra.serial import to_json
 from viewkeeper.algebra.types import spelled
 from viewkeeper.catalog.active_rules import UPDATED, ActiveRule
-from viewkeeper.catalog.definition import AUXILIARY, VIEW, Definition
+from viewkeeper.catalog.definition import VIEW, Definition
 from viewkeeper.catalog.graph import depending, reading
 from viewkeeper.catalog.name_errors import already_exists, refuse_reserved, wrong_kind
 from viewkeeper.catalog.relations import (
@@ -28,13 +25,10 @@ from viewkeeper.catalog.relations import (
 from viewkeeper.catalog.state import State
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.errors import Name, NotMaintainable, Place, SqlError
-from viewkeeper.maintain.declared_keys import declared_keys, foreign_keys
-from viewkeeper.maintain.propagation import maintained_node
-from viewkeeper.maintain.redefining import compare, compared
-from viewkeeper.plan.auxiliary import Split, split
-from viewkeeper.plan.by_keys import parents_first, without_needless
+from viewkeeper.maintain.redefining import compared
+from viewkeeper.plan.auxiliary import split
+from viewkeeper.plan.group_state import group_by_of, group_state
 from viewkeeper.plan.maintainable import unbound, unsteady
-from viewkeeper.plan.runner_up_columns import ranked_calls, runner_up_columns
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
 from viewkeeper.rules.watching import key_of
@@ -42,6 +36,7 @@ from viewkeeper.sql import parsed_statements as sql
 from viewkeeper.sql.dialect import SourceText
 from viewkeeper.sql.sail_functions import check_on_sail
 from viewkeeper.sql.view_statements import does_not_apply
+from viewkeeper.statements.auxiliary_relations import new_id, sorted_by, with_auxiliaries
 from viewkeeper.transaction.open_transaction import OpenTransaction
 from viewkeeper.transaction.trial import try_definitions
 
@@ -95,7 +90,9 @@ def _check_functions(tx: OpenTransaction, query: SourceText) -> None:
 def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
     """Refuses options that the query of a view does not allow."""
     alone = definition.is_stored and definition.auxiliary is False
-    for call in unsteady(node) if alone and definition.refresh != "full" else ():
+    state = group_state(node)
+    below = node if state is None else state.node.input  # the view itself stores what is above
+    for call in unsteady(below) if alone and definition.refresh != "full" else ():
         raise NotMaintainable(
             f"{name} cannot be maintained without an auxiliary relation: {call.function} rounds by the order of the "
             "rows, so its value before a change must be stored",
@@ -115,7 +112,7 @@ def _check_options(name: Name, definition: Definition, node: n.Node) -> None:
 def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
     """Why an expression reads all of its input without auxiliary relations, and what to write instead."""
     for part in node.walk():
-        if isinstance(part, n.Aggregate) and part.whole:
+        if isinstance(part, n.Aggregate) and part.whole and not (part is group_by_of(node) and _is_sum(node)):
             yield "an aggregate without GROUP BY and with auxiliary = false is computed over all rows", "leave that out"
         if isinstance(part, n.Top) and part.limit is not None and not part.partition:
             yield "ORDER BY ... LIMIT with auxiliary = false is computed over all rows", "leave that out"
@@ -123,164 +120,21 @@ def _unbound_alone(node: n.Node) -> Iterator[tuple[str, str]]:
             yield "EXISTS without an equality and with auxiliary = false reads all rows", "leave that out"
 
 
+def _is_sum(node: n.Node) -> bool:
+    """Whether a view holds the state of a group-by of counts and sums, which never reads its input again."""
+    state = group_state(node)
+    return state is not None and all(c.text is None and c.function in ("count", "sum") for c in state.node.calls)
+
+
 def create_made(tx: OpenTransaction, name: str, definition: Definition, made: Made) -> None:
     """Creates a view; the initial load of a stored one happens at the commit."""
-    relation = tx.create(name, made.schema, _with_auxiliaries(tx, definition, made.node))
+    definition = with_auxiliaries(tx, definition, made.node)
+    state = definition.group_state
+    schema = made.schema if state is None else replace(made.schema, order=state.order(made.schema.names))
+    relation = tx.create(name, schema, definition)
     tx.untried.add(relation.id)
     if definition.is_stored:
         tx.to_load.add(relation.id)
-
-
-def _with_auxiliaries(
-    tx: OpenTransaction,
-    definition: Definition,
-    node: n.Node,
-    former: Derived | None = None,
-    others: Collection[str] = (),
-) -> Definition:
-    """The definition with its query over auxiliary relations; creates those that do not exist yet.
-
-    `former` is the relation whose definition this one replaces, and `others` are redefined with it. Auxiliary relations
-    that only these use are redefined too, if that can be maintained incrementally.
-    """
-    if not has_auxiliaries(definition):
-        # a group-by at the top would be folded into the view's own rows, which lack the counts that a fold needs
-        alone = n.Project(node, tuple((a, column(a)) for a in node.outputs)) if isinstance(node, n.Aggregate) else node
-        return replace(definition, stored=to_json(alone) if definition.is_stored else None, hidden=())
-    there = {**tx.state.relations, **tx.created}
-    node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
-    parts = split(node, _new_id, _sorted_by(there.get), tx.store.tuning.topk_slack)
-    free = [] if former is None or definition.is_demand or former.definition.is_demand else _free(tx, former, others)
-    hidden = _auxiliaries(tx, parts, definition.on, definition.lane, free)
-    return replace(definition, stored=to_json(_renamed(parts.node, hidden)), hidden=tuple(hidden.values()))
-
-
-def _free(tx: OpenTransaction, former: Derived, others: Collection[str]) -> list[Derived]:
-    """The auxiliary relations of a view that may be redefined with it, because nothing else uses them."""
-    mine = {former.id, *others}
-    there = [key for key in former.definition.hidden if key in tx.state.relations and key not in tx.to_load]
-    found = [as_derived(tx.by_id(key)) for key in there]
-    return [r for r in found if {user.id for user in tx.dependents(r.id) if not isinstance(user, Auxiliary)} <= mine]
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex[:16]
-
-
-def has_auxiliaries(definition: Definition) -> bool:
-    """Whether a view may have auxiliary relations; one that is always refreshed in full has no use for them."""
-    wanted = definition.is_stored if definition.auxiliary is None else definition.auxiliary
-    return wanted and definition.refresh != "full"
-
-
-def _renamed(node: n.Node, ids: Mapping[str, str]) -> n.Node:
-    """The expression with scans of planned auxiliary relations replaced by those that exist."""
-
-    def turn(part: n.Node) -> n.Node:
-        if isinstance(part, n.Scan) and part.relation in ids:
-            return replace(part, relation=ids[part.relation])
-        if isinstance(part, n.Fixpoint) and part.stored:
-            held = ((name, replace(scan, relation=ids.get(scan.relation, scan.relation))) for name, scan in part.stored)
-            return replace(part, stored=tuple(held))
-        return part
-
-    return n.transform(node, turn)
-
-
-def _sorted_by(relations: Callable[[str], Relation | None]) -> Callable[[n.Scan], str | None]:
-    """A function that gives the first sort column of a scanned relation; for a planned one, its first column."""
-
-    def first_column(scan: n.Scan) -> str | None:
-        relation = relations(scan.relation)
-        if relation is None:
-            return scan.stored_names[0] if scan.attributes else None
-        columns = relation.schema.sort_columns
-        return columns[0] if columns else None
-
-    return first_column
-
-
-def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: list[Derived]) -> dict[str, str]:
-    """Creates the auxiliary relations of a view, or finds equal ones; returns the real id for each planned one.
-
-    A view that is refreshed on demand shares none, because its own are up to date as of its own last refresh; others
-    share those of their own lane. `free` ones are redefined where that can be maintained incrementally.
-    """
-    there_are = (r for r in tx.alive() if isinstance(r, Auxiliary))
-    shared = [r for r in there_are if not r.definition.is_demand and r.definition.lane == lane]
-    there: dict[str, Derived] = {fingerprint(maintained_node(r)): r for r in shared} if on == "commit" else {}
-    ids: dict[str, str] = {}
-    for part in parts.auxiliaries:
-        key = part.scan.relation
-        node = _renamed(part.node, ids)
-        print_ = fingerprint(node)
-        if print_ in there:
-            ids[key] = there[print_].id
-            continue
-        schema = Schema(tuple(Column(name, a.type) for name, a in zip(part.columns, node.outputs, strict=True)))
-        uses = tuple(dict.fromkeys(scan.relation for scan in n.scans(node)))
-        again = _reusable(tx, free, node, schema, ids)
-        if again is not None:
-            free.remove(again)
-            ids[key] = again.id
-            own = again.definition.runners_up
-            stored = to_json(_renamed(node, ids))
-            definition = Definition(
-                AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane, runners_up=own
-            )
-            tx.defined[again.id] = definition
-            tx.redefined.add(again.id)
-            there[print_] = as_derived(tx.by_id(again.id))
-            continue
-        own, stored = _runners_up(tx, node), to_json(node)
-        definition = Definition(
-            AUXILIARY, "", tuple(schema.names), {}, stored, on=on, uses=uses, lane=lane, runners_up=own
-        )
-        relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
-        tx.created[key] = relation
-        tx.to_load.add(key)
-        there[print_] = relation
-        ids[key] = key
-    return ids
-
-
-def _runners_up(tx: OpenTransaction, node: n.Node) -> str:
-    """Creates the relation with the runners-up of a stored group-by; returns its id, which is empty if it has none."""
-    if not isinstance(node, n.Aggregate) or not ranked_calls(node):
-        return ""
-    columns = runner_up_columns(node, Numbers(n.highest(node) + 1_000))
-    names = tuple(f"c{i}" for i in range(len(columns)))
-    schema = Schema(tuple(Column(name, a.type) for name, a in zip(names, columns, strict=True)))
-    definition = Definition(AUXILIARY, "", names, {}, to_json(n.Rows(columns, ())))
-    key = _new_id()
-    tx.created[key] = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
-    return key
-
-
-def _reusable(
-    tx: OpenTransaction, free: Sequence[Derived], node: n.Node, schema: Schema, ids: dict[str, str]
-) -> Derived | None:
-    """An auxiliary relation whose redefinition as an expression can be maintained incrementally.
-
-    For one of a recursion, the ids of all of its relations are recorded in `ids`: they refer to each other.
-    """
-    for relation in free:
-        former = as_derived(tx.state.relations[relation.id])
-        if former.schema != schema:
-            continue
-        before = maintained_node(former)
-        noted = dict(ids)
-        if isinstance(node, n.Fixpoint) and isinstance(before, n.Fixpoint):
-            if before.shown != node.shown:
-                continue
-            held = {name: scan.relation for name, scan in before.stored}
-            if not set(held.values()) <= {*(other.id for other in free), *ids.values()}:
-                continue
-            noted |= {scan.relation: held[name] for name, scan in node.stored if name in held}
-        if compare(before, _renamed(node, noted)).follows:
-            ids.update(noted)
-            return relation
-    return None
 
 
 # ALTER and OR REPLACE -----------------------------------------------------------------------------
@@ -340,7 +194,7 @@ def _replace(tx: OpenTransaction, relation: Derived, definition: Definition, mad
     else:
         tx.drop(relation)
         create_made(tx, relation.name, definition, made)
-        _drop_unused(tx, relation.definition.hidden)
+        _drop_unused(tx, _serving(relation))
 
 
 def redefine(
@@ -355,8 +209,8 @@ def redefine(
     tx.suspended.discard(relation.id)
     if reading(tx.alive()).reads_itself(relation.id, made.uses):
         raise SqlError(f"{relation.name} would read itself through a view", hint="write the recursion as rules")
-    before = relation.definition.hidden
-    tx.defined[relation.id] = _with_auxiliaries(tx, definition, made.node, relation, others)
+    before = _serving(relation)
+    tx.defined[relation.id] = with_auxiliaries(tx, definition, made.node, relation, others)
     tx.untried.add(relation.id)
     if definition.is_stored:
         _schedule(tx, relation.id)
@@ -466,10 +320,16 @@ def drop_active_rule(tx: OpenTransaction, rule: ActiveRule) -> None:
 def _drop_all(tx: OpenTransaction, relations: Sequence[Relation]) -> None:
     hidden: list[str] = []
     for gone in relations:
-        hidden += gone.definition.hidden if isinstance(gone, Derived) else ()
+        hidden += _serving(gone) if isinstance(gone, Derived) else ()
         tx.to_load.discard(gone.id)
         tx.drop(gone)
     _drop_unused(tx, tuple(hidden))
+
+
+def _serving(relation: Derived) -> tuple[str, ...]:
+    """The ids of the hidden relations that a view or auxiliary relation needs."""
+    definition = relation.definition
+    return (*definition.hidden, *((definition.runners_up,) if definition.runners_up else ()))
 
 
 def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
@@ -479,7 +339,7 @@ def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
             tx.to_load.discard(key)
             relation = as_derived(tx.by_id(key))
             tx.drop(relation)
-            _drop_unused(tx, (relation.definition.runners_up,))
+            _drop_unused(tx, _serving(relation))
 
 
 def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Derived:
@@ -496,7 +356,8 @@ def would_save(state: State, relation: Relation) -> str | None:
     """What WITH (auxiliary = true) would save for a virtual view that has none, in one line; None if nothing."""
     if not isinstance(relation, VirtualView) or relation.definition.hidden:
         return None
-    parts = split(relation.definition.as_written, _new_id, _sorted_by(state.relations.get)).auxiliaries
+    query = relation.definition.as_written
+    parts = split(query, new_id, sorted_by(state.relations.get), holds=lambda _: False).auxiliaries
     if not parts:
         return None
     scans = [scan for part in parts for scan in n.scans(part.node)]

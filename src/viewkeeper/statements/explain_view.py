@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.printing import contents, tree
+from viewkeeper.algebra.printing import contents, title, tree
 from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.analysis.dependencies import keys_of
 from viewkeeper.analysis.polarity import Kinds, relevant_kinds
@@ -32,7 +32,8 @@ from viewkeeper.plan.strategy_names import FIXPOINT, differentiated
 from viewkeeper.recursion.printed_rules import maintenance_rules
 from viewkeeper.recursion.rod import Rederivation
 from viewkeeper.recursion.row_sets import Workspace
-from viewkeeper.statements.define_views import has_auxiliaries, would_save
+from viewkeeper.statements.auxiliary_relations import has_auxiliaries
+from viewkeeper.statements.define_views import would_save
 from viewkeeper.store.store import Store
 from viewkeeper.transaction.suspension import stale_remarks
 
@@ -73,6 +74,9 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
         "changes": _changes(store, state, relation, names),
         "cost": _recompute(state, query),
     }
+    if definition.group_state is not None:
+        body["state"] = f"its own rows are the state of {title(definition.group_state.node)}"
+        body["runners_up"] = _runners_up(state, relation)
     body["relevant"] = {
         kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
     }
@@ -275,11 +279,10 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         lines.append(f"{part['name']} ({part['contents']}){shared}: {count(part['rows'])} in {files}")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
-        if part["runners_up"] is not None:
-            held = part["runners_up"]
-            files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
-            about = f"{count(held['rows'])} in {files}"
-            lines.append(f"  runners-up, which replace deleted extrema of large groups: {about}")
+        lines += [f"  {line}" for line in _runners_up_line(part["runners_up"])]
+    if "state" in body:
+        lines.append(f"state: {body['state']}")
+        lines += [f"  {line}" for line in _runners_up_line(body["runners_up"])]
     for rederived in body.get("maintenance rules", ()):
         lines.append(f"changes of {rederived['relation']} are derived on demand, by these rules:")
         lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
@@ -304,6 +307,14 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         "δR = ΔR − ∇R: inserted rows less deleted ones; @old and @new: before and after; ⋉K: only touched keys"
     )
     return "\n".join(lines)
+
+
+def _runners_up_line(held: dict[str, int] | None) -> list[str]:
+    """What EXPLAIN says of the runners-up of a group-by; nothing if it has none."""
+    if held is None:
+        return []
+    files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
+    return [f"runners-up, which replace deleted extrema of large groups: {count(held['rows'])} in {files}"]
 
 
 def _from(words: list[str], table: str) -> str:
