@@ -4,8 +4,8 @@
 - Duplicate elimination is a group-by of all columns, with the count of each row.
 - A semi or anti join whose right side is not sorted by the join key stores the distinct keys there, with their counts;
   one that only tests whether the right side is empty stores its number of rows.
-- Aggregates of distinct values, and those without state and groups, are computed from the distinct values of their
-  arguments, stored with their counts (see counted_values).
+- Aggregates of distinct values, modes, and those without state and groups are computed from the distinct values of
+  their arguments, stored with their counts (see counted_values).
 - ORDER BY ... LIMIT stores a buffer: the first rows of its input, more than the limit.
 - Each relation of a recursion is stored on its own.
 """
@@ -21,6 +21,7 @@ from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import Type
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.plan.counted_values import by_values, follows_values
+from viewkeeper.plan.neighbor_columns import has_state
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def split(
             return keep_buffer(part)
         if not isinstance(part, n.Aggregate):
             return part
-        return by_values(part, keep, numbers) if follows_values(part) else keep(part)
+        return by_values(part, keep, keep_buffer, numbers) if follows_values(part) else keep(part)
 
     def keep(part: n.Aggregate) -> n.Scan:
         whole = complete(part, numbers)
@@ -114,12 +115,13 @@ def _only(scan: n.Scan, wanted: set[Attribute]) -> n.Scan:
 
 
 def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
-    """The group-by with the counts that its laws need: of rows, and per sum of values that are not NULL."""
-    if any(call.text is not None for call in node.calls):
+    """The group-by with the counts that its laws need: of rows, and per sum or percentile of values not NULL."""
+    if not has_state(node):
         return node
     calls = list(node.calls)
     wanted: list[Attribute | None] = [None]
-    wanted += [call.argument for call in calls if call.function == "sum" and call.argument and call.argument.nullable]
+    counted = (call.argument for call in calls if call.function == "sum" or call.share is not None)
+    wanted += [argument for argument in counted if argument is not None and argument.nullable]
     for argument in dict.fromkeys(wanted):
         if not any(call.function == "count" and call.argument == argument for call in calls):
             name = "rows" if argument is None else f"values of {argument.name}"

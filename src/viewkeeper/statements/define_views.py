@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers, column
+from viewkeeper.algebra.expressions import Attribute, Numbers, column
 from viewkeeper.algebra.printing import title
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import fingerprint, to_json
@@ -34,6 +34,7 @@ from viewkeeper.maintain.redefining import compare, compared
 from viewkeeper.plan.auxiliary import Split, split
 from viewkeeper.plan.by_keys import parents_first, without_needless
 from viewkeeper.plan.maintainable import unbound, unsteady
+from viewkeeper.plan.neighbor_columns import neighbor_columns, percentiles
 from viewkeeper.plan.runner_up_columns import ranked_calls, runner_up_columns
 from viewkeeper.query.programs import made_again
 from viewkeeper.query.view_queries import Made, define
@@ -223,19 +224,17 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: li
         if again is not None:
             free.remove(again)
             ids[key] = again.id
-            own = again.definition.runners_up
-            stored = to_json(_renamed(node, ids))
-            definition = Definition(
-                AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane, runners_up=own
-            )
+            stored, former = to_json(_renamed(node, ids)), again.definition
+            definition = Definition(AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane)
+            definition = replace(definition, runners_up=former.runners_up, neighbors=former.neighbors)
             tx.defined[again.id] = definition
             tx.redefined.add(again.id)
             there[print_] = as_derived(tx.by_id(again.id))
             continue
-        own, stored = _runners_up(tx, node), to_json(node)
-        definition = Definition(
-            AUXILIARY, "", tuple(schema.names), {}, stored, on=on, uses=uses, lane=lane, runners_up=own
-        )
+        definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses, lane=lane)
+        if isinstance(node, n.Aggregate):
+            runners_up, neighbors = _beside(tx, node)
+            definition = replace(definition, runners_up=runners_up, neighbors=neighbors)
         relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
         tx.to_load.add(key)
@@ -244,11 +243,15 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: li
     return ids
 
 
-def _runners_up(tx: OpenTransaction, node: n.Node) -> str:
-    """Creates the relation with the runners-up of a stored group-by; returns its id, which is empty if it has none."""
-    if not isinstance(node, n.Aggregate) or not ranked_calls(node):
-        return ""
-    columns = runner_up_columns(node, Numbers(n.highest(node) + 1_000))
+def _beside(tx: OpenTransaction, node: n.Aggregate) -> tuple[str, str]:
+    """Creates the runners-up and the neighbors of a stored group-by; their ids, which are empty if it has none."""
+    numbers = Numbers(n.highest(node) + 1_000)
+    runners_up = _created(tx, runner_up_columns(node, numbers)) if ranked_calls(node) else ""
+    return runners_up, _created(tx, neighbor_columns(node, numbers)) if percentiles(node) else ""
+
+
+def _created(tx: OpenTransaction, columns: tuple[Attribute, ...]) -> str:
+    """The id of a new relation that is changed together with another."""
     names = tuple(f"c{i}" for i in range(len(columns)))
     schema = Schema(tuple(Column(name, a.type) for name, a in zip(names, columns, strict=True)))
     definition = Definition(AUXILIARY, "", names, {}, to_json(n.Rows(columns, ())))
@@ -479,7 +482,7 @@ def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:
             tx.to_load.discard(key)
             relation = as_derived(tx.by_id(key))
             tx.drop(relation)
-            _drop_unused(tx, (relation.definition.runners_up,))
+            _drop_unused(tx, relation.definition.beside)
 
 
 def _view(tx: OpenTransaction, name: str, place: Place | None, verb: str) -> Derived:

@@ -40,6 +40,13 @@ SHOWN = (1, 1_000, 100_000)
 """The numbers of changed rows for which the cost of an incremental refresh is shown."""
 
 
+_BESIDE = {
+    "runners_up": "runners-up, which replace deleted extrema of large groups",
+    "neighbors": "neighbors, among which the percentiles of large groups move",
+}
+"""What stands beside an auxiliary relation."""
+
+
 @dataclass
 class Part:
     """An auxiliary relation of a view."""
@@ -52,6 +59,7 @@ class Part:
     tree: list[str]
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     runners_up: dict[str, int] | None = None
+    neighbors: dict[str, int] | None = None
 
 
 def explain(store: Store, state: State, name: str, form: str) -> str:
@@ -130,16 +138,14 @@ def _part(store: Store, state: State, view: Derived, names: Mapping[str, str], k
         len(relation.files),
         list(tree(node)),
         _changes(store, state, relation, names),
-        _runners_up(state, relation),
+        _size(state, relation.definition.runners_up),
+        _size(state, relation.definition.neighbors),
     )
 
 
-def _runners_up(state: State, relation: Derived) -> dict[str, int] | None:
-    """The size of the runners-up of a group-by; None if it has none."""
-    if not relation.definition.runners_up:
-        return None
-    held = state.relations[relation.definition.runners_up]
-    return {"rows": rows_of(held), "files": len(held.files)}
+def _size(state: State, key: str) -> dict[str, int] | None:
+    """The size of a relation; None if there is none."""
+    return {"rows": rows_of(state.relations[key]), "files": len(state.relations[key].files)} if key else None
 
 
 def _named(node: n.Node, names: Mapping[str, str]) -> n.Node:
@@ -275,11 +281,10 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         lines.append(f"{part['name']} ({part['contents']}){shared}: {count(part['rows'])} in {files}")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
-        if part["runners_up"] is not None:
-            held = part["runners_up"]
-            files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
-            about = f"{count(held['rows'])} in {files}"
-            lines.append(f"  runners-up, which replace deleted extrema of large groups: {about}")
+        for kind, what in _BESIDE.items():
+            if (held := part[kind]) is not None:
+                files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
+                lines.append(f"  {what}: {count(held['rows'])} in {files}")
     for rederived in body.get("maintenance rules", ()):
         lines.append(f"changes of {rederived['relation']} are derived on demand, by these rules:")
         lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
