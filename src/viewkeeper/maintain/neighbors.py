@@ -54,7 +54,7 @@ class Neighbors(AuxiliaryValues):
     """R of a stored group-by, and the change of it that a transaction makes."""
 
     def __init__(self, lowering: Lowering, node: n.Aggregate, relation: Derived) -> None:
-        columns = neighbor_columns(node, Numbers(80_000_000))
+        columns = neighbor_columns(node, Numbers(83_000_000))
         super().__init__(lowering, node, relation, columns, percentiles(node), lowering.engine.tuning.neighbors)
         self.copies, self.below = columns[-2:]
 

@@ -164,8 +164,10 @@ def _follows(find: Find, relation: Derived) -> bool:
 
 
 def _groups_of(relation: Derived) -> int:
-    """About how many groups a group-by holds: files with deleted rows too have as many groups before as after."""
-    return max(1, sum(file.rows for file in relation.files if file.low_weight > 0))
+    """About how many groups a group-by holds. A commit that changes groups deletes as many rows as it inserts."""
+    grown = sum(file.rows for file in relation.files if file.low_weight > 0)
+    merged = sum(file.rows for file in relation.files if file.low_weight < 0 and file.merged)
+    return max(1, grown + merged // 2)
 
 
 def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
