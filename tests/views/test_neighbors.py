@@ -455,3 +455,14 @@ def test_estimates_count_the_groups_and_not_the_rows_of_their_changes(connect: C
     ]
     assert len({found[0] for found in reasons if found is not None}) == 1
     assert db.verify().equal
+
+
+@pytest.mark.spark_long
+def test_extrema_beside_percentiles_have_runners_up(connect: Connect) -> None:
+    db = large(connect)
+    db.sql("CREATE MATERIALIZED VIEW w AS SELECT g, median(x) AS m, max(x) AS hi FROM t GROUP BY g")
+    report = db.sql("DELETE FROM t WHERE id = 3998").commit.report["w"]
+    assert "1 group lost an extremum: its runner-up followed" in report.reason
+    assert report.rows_read == 0
+    assert sorted(db.sql("SELECT * FROM w").rows()) == [(0, 999.0, 1998), (1, 999.5, 1999)]
+    assert db.verify().equal
