@@ -123,9 +123,17 @@ def test_aggregates_with_a_text(seed: int, groups: tuple[Attribute, ...]) -> Non
     ]
     calls += [n.Call(Attribute(50 + i, f"y{i}", F.type), how, F) for i, how in enumerate(("min", "max"))]
     calls.append(n.Call(Attribute(60, "s", parse_type("decimal(38,0)")), "sum", X))
+    shares = (n.Share("0.5", discrete=True), n.Share("0.9", descending=True, discrete=True), n.Share("0.5"))
+    text = Call("percentile", (column(F),))
+    calls += [n.Call(Attribute(70 + i, f"p{i}", DOUBLE), "percentile", F, text, each) for i, each in enumerate(shares)]
     found = operators.aggregated(n.Aggregate(LEFT, groups, tuple(calls), whole=not groups), t)
     keys = [a.label for a in groups]
     items = [*keys, *(text for _, _, text in texts), "min(c4)", "max(c4)", "sum(c3)::DECIMAL(38,0)"]
+    values = "list_{}(list(c4) FILTER (WHERE c4 IS NOT NULL))[{}]"
+    items.append(values.format("sort", "ceil(count(c4) * 0.5)::INT"))
+    items.append(values.format("reverse_sort", "ceil(count(c4) * 0.9)::INT"))
+    middle = [values.format("sort", f"{end}((count(c4) + 1) / 2)::INT") for end in ("floor", "ceil")]
+    items.append(f"0.5 * {middle[0]} + 0.5 * {middle[1]}")
     same(found, f"SELECT {', '.join(items)} FROM t {'GROUP BY ' if keys else ''}{', '.join(keys)}", t=t)
 
 

@@ -56,7 +56,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "recursive_set": dict.fromkeys(("closure", "reached", "degrees"), RECURSIVE),
     "select_project": {"image": f"upper(s): {NO_FUNCTION}"},
     "whole_values": {
-        "middle": f"percentile_disc(0.5) WITHIN GROUP (ORDER BY x DESC): {NO_FUNCTION}",
+        "middle": f"percentile_disc(0.5) WITHIN GROUP (ORDER BY CAST(x AS DOUBLE) DESC): {NO_FUNCTION}",
         "collected": f"array_sort(collect_list(s)): {NO_FUNCTION}",
         "chosen": "min(CASE WHEN x IS NOT NULL THEN named_struct('k', x, 'n', s IS NOT NULL, 'v', s) END)['v']: "
         f"{NO_FUNCTION}",

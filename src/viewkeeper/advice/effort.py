@@ -18,6 +18,7 @@ from viewkeeper.delta.compile import differentiate
 from viewkeeper.plan.auxiliary import Auxiliary, split
 from viewkeeper.plan.group_state import group_by_of, group_state
 from viewkeeper.plan.maintainable import has_single_row
+from viewkeeper.plan.neighbor_columns import has_state
 from viewkeeper.plan.strategy_names import FIXPOINT, FOLD, TOPK, differentiated, strategy_name
 
 OPERATIONS = ("insert", "delete", "update")
@@ -112,9 +113,12 @@ class _Work:
         return True
 
     def _folded(self, node: n.Aggregate) -> None:
-        if any(call.text is not None for call in node.calls):
+        if not has_state(node):
             self._reads(readings_of(node.input, frozenset(node.groups)))
-        elif not self.only_inserts and any(call.function in ("min", "max") for call in node.calls):
+            return
+        if any(call.share is not None for call in node.calls):
+            self.remarks.append("a group is read again for a percentile when that has left its neighbors")
+        if not self.only_inserts and any(call.function in ("min", "max") for call in node.calls):
             self.remarks.append("a group that loses its minimum or maximum is read again")
 
     def _needs(self, scale: Scale) -> None:

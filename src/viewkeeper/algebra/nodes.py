@@ -11,7 +11,7 @@ queries (over the old state, the new state and the change of relations); `Scan.s
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -261,17 +261,46 @@ class Least(_Binary):
 
 
 @dataclass(frozen=True)
+class Share:
+    """Which value a percentile is: `part` of the way along the values that are not NULL, in order.
+
+    Between two values it is interpolated; a `discrete` one is the first value of which at least that part of the values
+    is not after it. `part` is the text of a number from 0 to 1.
+    """
+
+    part: str
+    descending: bool = False
+    discrete: bool = False
+
+    def shown(self, argument: object) -> str:
+        """The percentile of a column as a user would write it."""
+        if not self.descending and not self.discrete:
+            return f"percentile({argument}, {self.part})"
+        name = "percentile_disc" if self.discrete else "percentile_cont"
+        return f"{name}({self.part}) WITHIN GROUP (ORDER BY {argument}{' DESC' if self.descending else ''})"
+
+
+@dataclass(frozen=True)
 class Call:
     """An aggregate: `output` is its column.
 
     Without `text` it is an aggregate maintained from its stored value: count, sum, min, max of `argument` (count(*)
-    without one). The output of a sum is DECIMAL(38, scale) for every input. With `text` it is any other aggregate.
+    without one). The output of a sum is DECIMAL(38, scale) for every input. With `text` it is any other aggregate; with
+    a `share` as well, a percentile of `argument`, which is a DOUBLE.
     """
 
     output: Attribute
     function: str
     argument: Attribute | None = None
     text: Expression | None = None
+    share: Share | None = None
+
+    def substituted(self, known: Mapping[Attribute, Expression]) -> Call:
+        """The call with expressions in place of attributes of its text."""
+        if self.text is None:
+            return self
+        made = dataclasses.replace(self, text=self.text.substitute(known))
+        return dataclasses.replace(made, argument=None, share=None) if self.argument in known else made
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,8 @@ def _names(attributes: tuple[Attribute, ...]) -> str:
 
 
 def _call(call: n.Call) -> str:
+    if call.share is not None:
+        return call.share.shown(call.argument)
     if call.text is not None:
         return str(call.text)
     return f"{call.function}({call.argument or '*'})"

@@ -27,6 +27,7 @@ from viewkeeper.algebra.types import Type, parse_type
 _PARTS = (
     nodes.Equality,
     nodes.Call,
+    nodes.Share,
     nodes.Order,
     nodes.WindowCall,
     rules.Predicate,

@@ -22,6 +22,7 @@ LEAST = {
     "action_threads": 1,
     "action_attempts": 1,
     "runners_up": 1,
+    "neighbors": 1,
 }
 """The smallest value of a threshold, where it is not 0."""
 
@@ -163,8 +164,11 @@ class Tuning:
     runners_up: int = 64
     """Values kept behind each minimum and maximum of a large group, for when it is deleted; at most twice as many."""
 
+    neighbors: int = 64
+    """Values kept on either side of a percentile of a large group, for when it moves; at most 16 times as many."""
+
     large_group: int = 1_000
-    """Rows of a group that is large: of a smaller one all rows are read again when it loses an extremum."""
+    """Rows of a large group: a smaller one is read again when it loses an extremum, and for its percentiles."""
 
     @property
     def tuple_rows(self) -> int:

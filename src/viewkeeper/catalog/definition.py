@@ -26,7 +26,8 @@ class Definition:
     `suspended` is the epoch since which the view is not maintained, 0 if it is; until it is refreshed it is handled
     like one that is refreshed on demand. `violation` says what rows of an assertion lead to: "abort" or "warn". With
     `lane` "engine" no operator of its maintenance is computed on the driver.
-    `runners_up` is the id of the relation with the runners-up of a stored group-by, empty if it has none.
+    `runners_up` is the id of the relation with the runners-up of a stored group-by, empty if it has none, and
+    `neighbors` that of the relation with the neighbors of its percentiles.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Definition:
     violation: str = ""
     lane: str = "auto"
     runners_up: str = ""
+    neighbors: str = ""
 
     @functools.cached_property
     def as_written(self) -> Node:
@@ -68,6 +70,11 @@ class Definition:
     def read(self) -> frozenset[str]:
         """The ids of the relations that are read to maintain it."""
         return frozenset(scan.relation for scan in scans(self.maintained))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The ids of the relations that are changed together with this one."""
+        return tuple(key for key in (self.runners_up, self.neighbors) if key)
 
     @property
     def is_stored(self) -> bool:
@@ -113,6 +120,7 @@ class Definition:
             **({"violation": self.violation} if self.violation else {}),
             **({"lane": self.lane} if self.lane != "auto" else {}),
             **({"runners_up": self.runners_up} if self.runners_up else {}),
+            **({"neighbors": self.neighbors} if self.neighbors else {}),
         }
 
     @staticmethod
@@ -138,4 +146,5 @@ class Definition:
             body.get("violation", ""),
             body.get("lane", "auto"),
             body.get("runners_up", ""),
+            body.get("neighbors", ""),
         )

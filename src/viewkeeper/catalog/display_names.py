@@ -21,8 +21,9 @@ def display_name(relations: Iterable[Relation], relation: Relation) -> str:
     if not isinstance(relation, Auxiliary):
         return relation.name
     for owner in relations:
-        if isinstance(owner, Derived) and owner.definition.runners_up == relation.id:
-            return f"runners-up of {display_name(relations, owner)}"
+        if isinstance(owner, Derived) and relation.id in owner.definition.beside:
+            kind = "runners-up" if relation.id == owner.definition.runners_up else "neighbors"
+            return f"{kind} of {display_name(relations, owner)}"
     users = needed_by(relations, relation)
     place = f"{numbered(users[0])[relation.id]} of {users[0].name}" if users else "auxiliary relation"
     return f"{place} ({contents(relation.definition.maintained)})"

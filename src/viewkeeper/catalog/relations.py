@@ -101,7 +101,7 @@ class Derived(Relation):
     def needs(self) -> tuple[str, ...]:
         """The ids of the relations that the definition reads, and of its auxiliary relations."""
         definition = self.definition
-        return (*definition.uses, *definition.hidden, *((definition.runners_up,) if definition.runners_up else ()))
+        return (*definition.uses, *definition.hidden, *definition.beside)
 
     def redefined(self, definition: Definition, epoch: int) -> Self:
         """The relation with another definition from an epoch on."""

@@ -1,7 +1,8 @@
 """Aggregates of many forms over small tables on the driver. What is not here stops with `LeftToEngine`.
 
 An aggregate whose text has others in it is computed in two steps: those inside, by group, and then the text over one
-row per group. A sum of floats is that of the sorted values, added one by one from 0.0, as its text says.
+row per group. A sum of floats is that of the sorted values, added one by one from 0.0, as its text says; a percentile
+is computed from its share.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import pyarrow as pa
 from viewkeeper.algebra import expressions as e
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Expression
+from viewkeeper.algebra.ordered_values import in_order
 from viewkeeper.algebra.rows import canonical_array
+from viewkeeper.algebra.shares import percentile, places
 from viewkeeper.algebra.types import Type
 from viewkeeper.driver.arrow_functions import FUNCTIONS
 from viewkeeper.driver.arrow_values import evaluate, kind_of, why_not
@@ -57,11 +60,27 @@ class _Groups:
 
     def computed(self, call: n.Call) -> Any:
         """The values of an aggregate, group by group."""
+        if call.share is not None and call.argument is not None:
+            return self._percentile(call.share, call.argument)
         if call.text is not None:
             return self._text(call.text)
         argument = () if call.argument is None else (e.column(call.argument),)
         found, _ = self._aggregate(e.Call(call.function, argument, call.output.type))
         return found
+
+    def _percentile(self, share: n.Share, argument: Attribute) -> Any:
+        """A percentile, from the values in order."""
+        values = canonical_array(one_chunk(self.table.column(argument.label)), argument.type)
+        there = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        keys = in_order(values).take(pa.array(there)).to_numpy(zero_copy_only=False)
+        order = there[np.lexsort((keys, self.number[there]))]
+        counts = np.bincount(self.number[there], minlength=self.count)
+        starts = np.cumsum(counts) - counts
+        if not len(order):
+            return pa.nulls(self.count, pa.float64())
+        floats, most = values.take(pa.array(order)).to_numpy(zero_copy_only=False), len(order) - 1
+        lower, upper = (floats[np.minimum(starts + place, most)] for place in places(share, counts))
+        return pa.array(percentile(share, counts, lower, upper), mask=counts == 0)
 
     def _text(self, text: Expression) -> Any:
         """An expression of aggregates."""

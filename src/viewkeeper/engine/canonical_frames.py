@@ -21,7 +21,7 @@ def canonical_frame(engine: Engine, frame: Frame, schema: Schema, *extra: str) -
     if any(c.type.is_nested and any(p.is_float or p.name == "map" for p in c.type.parts()) for c in schema):
         more = "".join(f", {name} bigint" for name in extra)
         return engine.in_python(frame, canonical_batches(schema), schema.ddl + more)
-    return frame.select(*listed(*[(_canonical(Name(c.name), c.type), c.name) for c in schema], *extra))
+    return frame.select(*listed(*[(canonical_value(Name(c.name), c.type), c.name) for c in schema], *extra))
 
 
 def canonical_batches(schema: Schema) -> Any:
@@ -39,7 +39,8 @@ def canonical_batches(schema: Schema) -> Any:
     return work
 
 
-def _canonical(value: Expression, kind: Type) -> Expression:
+def canonical_value(value: Expression, kind: Type) -> Expression:
+    """A value in which -0.0 is 0.0 and NaN has one sign: Sail orders a NaN that was negated before all numbers."""
     if not kind.is_float:
         return value
     zero = comparison("=", value, integer(0)), cast(integer(0), kind)

@@ -62,7 +62,7 @@ class Differentiate:
         join_change(task.tx, task.relation, lowered, check=ALWAYS_CHECKED or not _is_surely_minimal(task))
         return choice
 
-    def computed(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Node, key: str, follows: bool) -> tuple[n.Node, ...]:
         """δ of the whole expression."""
         change = differentiate(node, {key})
         return () if change is None else (change,)

@@ -55,7 +55,7 @@ class Fixpoint:
         join_change(tx, relation, signed(engine, reader, net, node.shown, node.outputs), check=True)
         return replace(choice, note=f"{how.name}: {net.trace}")
 
-    def computed(self, relation: Derived, node: n.Fixpoint, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Fixpoint, key: str, follows: bool) -> tuple[n.Node, ...]:
         """δ as if the recursion were not stored: its reads are an upper bound."""
         change = differentiate(node, {key})
         return () if change is None else (change,)

@@ -39,11 +39,13 @@ from viewkeeper.engine.lowered import Binding, Lowered, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import InternalError, TypeMismatch
 from viewkeeper.maintain.differentiate import formula_of
+from viewkeeper.maintain.neighbors import Neighbors, Percentiles
 from viewkeeper.maintain.net_changes import join_change, join_rows, less
 from viewkeeper.maintain.runners_up import Followers, RunnersUp
 from viewkeeper.maintain.strategy import NOT_REACHED, Task, stored_rows
 from viewkeeper.plan.choice import Choice
-from viewkeeper.plan.group_state import GroupState, group_by_of, over
+from viewkeeper.plan.group_state import GroupState, count_of, group_by_of, over
+from viewkeeper.plan.neighbor_columns import has_state
 from viewkeeper.plan.strategy_names import FOLD
 
 EXTREMA = ("min", "max")
@@ -54,11 +56,13 @@ class Folded:
     """The change of a stored group-by; no table if groups are too many.
 
     `reread`: how many groups had to be read again. `replaced`: how many lost an extremum that had runners-up.
+    `refilled`: how many were read again for percentiles.
     """
 
     table: pa.Table | None
     reread: int = 0
     replaced: int = 0
+    refilled: int = 0
 
 
 def fold(
@@ -68,11 +72,12 @@ def fold(
     source: n.Node,
     change: n.Node,
     runners: RunnersUp | None = None,
+    neighbors: Neighbors | None = None,
 ) -> Folded | None:
     """The change of a group-by, whose state is `stored`, when its input changes by `change`; None if that is empty.
 
-    `source` is the input after the change, for groups that have to be read again. The change of `runners` is recorded
-    in them, if there is a table.
+    `source` is the input after the change, for groups that have to be read again. The change of `runners` and of
+    `neighbors` is recorded in them, if there is a table.
     """
     node, stored = state.node, state.scan(stored)
     if any(call.function in EXTREMA and call.output.type.is_nested for call in node.calls):
@@ -82,8 +87,8 @@ def fold(
     below = lowering.lower(change)
     if below.empty:
         return None
-    if runners is not None and not runners.is_empty:
-        below = lowering.reader.keep(below)  # runners-up follow single values, not extrema of a change
+    if any(values is not None and not values.is_empty for values in (runners, neighbors)):
+        below = lowering.reader.keep(below)  # they follow single values, not extrema or counts of a change
     layout = _Layout(state)
     gains = _gains_of(node, layout, below.rows) if below.rows is not None else _summed(lowering, node, layout, below)
     if gains is None:
@@ -101,7 +106,8 @@ def fold(
     before = _widened(node, before)
     table = _merged(node, layout, before, gains)
     following = _following(runners, layout, table, below.rows)
-    return _as_change(_Fresh(lowering, node, layout, source, runners), table, before, following)
+    shares = _percentiles(neighbors, node, layout, table, below.rows)
+    return _as_change(_Fresh(lowering, node, layout, source, runners, neighbors), table, before, following, shares)
 
 
 def _following(
@@ -116,11 +122,26 @@ def _following(
     return runners.follow(change, table.select([group.label for group in layout.groups]))
 
 
+def _percentiles(
+    neighbors: Neighbors | None, node: n.Aggregate, layout: _Layout, table: pa.Table, change: pa.Table | None
+) -> dict[int, Percentiles]:
+    """The percentiles of the touched groups by their neighbors, which follow the change."""
+    if neighbors is None or neighbors.is_empty:
+        return {}
+    if change is None:
+        neighbors.forgotten = True
+        return {}
+    rows = layout.count(node, table, None)
+    counts = {index: layout.count(node, table, node.calls[index].argument) for index in neighbors.ranked}
+    return neighbors.follow(change, table.select([group.label for group in layout.groups]), rows, counts)
+
+
 class _Layout:
     """The columns of a touched group: its key and the new value of each aggregate.
 
-    For an extremum also the stored, the best inserted and the best deleted value, one column each. `counts`: for each
-    aggregate the position of the count of its values, `rows` that of the count of rows.
+    For an extremum also the stored, the best inserted and the best deleted value, one column each. `kept` are the
+    aggregates that are maintained from their stored values, with their positions: all but percentiles. `counts`: for
+    each aggregate the position of the count of its values, `rows` that of the count of rows.
     """
 
     def __init__(self, state: GroupState) -> None:
@@ -134,9 +155,12 @@ class _Layout:
             if call.function in EXTREMA
         }
 
-    @property
-    def outputs(self) -> tuple[Attribute, ...]:
-        return (*self.groups, *self.new)
+        made = zip(node.calls, self.new, strict=True)
+        self.kept = [(index, call, new) for index, (call, new) in enumerate(made) if call.share is None]
+
+    def count(self, node: n.Aggregate, table: pa.Table, argument: Attribute | None) -> Any:
+        """The number of rows of the touched groups, or of their values of a column that are not NULL."""
+        return table.column(self.new[count_of(node, argument)].label).to_numpy()
 
 
 # Σ(δS) --------------------------------------------------------------------------------------------
@@ -144,13 +168,13 @@ class _Layout:
 
 def _summed(lowering: Lowering, node: n.Aggregate, layout: _Layout, below: Lowered) -> pa.Table | None:
     """The aggregates of the changed rows, by group and weight, from the engine; None if groups are too many."""
-    sums = listed(*[(_sum(call), new.label) for call, new in zip(node.calls, layout.new, strict=True)])
+    sums = listed(*[(_sum(call), new.label) for _, call, new in layout.kept])
     frame = below.frame.groupBy(*[group.label for group in node.groups], WEIGHT).agg(*sums)
     found = lowering.engine.collect_small(frame)
     if found is None:
         return None
     types = [(out.label, out.type) for out in layout.groups] + [(WEIGHT, Type("bigint"))]
-    types += [(new.label, _kind(call)) for call, new in zip(node.calls, layout.new, strict=True)]
+    types += [(new.label, _kind(call)) for _, call, new in layout.kept]
     return cast_table(found, Schema(tuple(Column(name, kind) for name, kind in types)), "the result", "UTC")
 
 
@@ -175,14 +199,14 @@ def _gains_of(node: n.Aggregate, layout: _Layout, rows: pa.Table) -> pa.Table:
     """The same for rows on the driver, not grouped: each row counts as a sum of its own."""
     columns = [rows.column(group.label) for group in node.groups]
     columns.append(rows.column(WEIGHT))
-    for call in node.calls:
+    for _, call, _ in layout.kept:
         if call.argument is None:
             columns.append(pa.chunked_array([pa.array(np.ones(rows.num_rows, dtype=np.int64))]))
         elif call.function == "count":
             columns.append(pc.is_valid(rows.column(call.argument.label)).cast(pa.int64()))
         else:
             columns.append(rows.column(call.argument.label).cast(_kind(call).arrow))
-    names = [*(group.label for group in layout.groups), WEIGHT, *(new.label for new in layout.new)]
+    names = [*(group.label for group in layout.groups), WEIGHT, *(new.label for _, _, new in layout.kept)]
     return pa.table(columns, names=names)
 
 
@@ -198,7 +222,7 @@ def _merged(node: n.Aggregate, layout: _Layout, before: pa.Table, gains: pa.Tabl
     for group, out in zip(node.groups, layout.groups, strict=True):
         held[out.label] = before.column(group.label)
         gained[out.label] = canonical_array(gains.column(out.label), out.type)
-    for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
+    for index, call, new in layout.kept:
         old, gain = before.column(call.output.label), gains.column(new.label)
         if index in layout.extrema:
             stored, inserted, deleted = (a.label for a in layout.extrema[index])
@@ -257,13 +281,14 @@ def _widened(node: n.Aggregate, rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Fresh:
-    """What is needed to read groups again that lost an extremum."""
+    """What is needed to read groups again that lost an extremum, or have no neighbors of a percentile."""
 
     lowering: Lowering
     node: n.Aggregate
     layout: _Layout
     source: n.Node
     runners: RunnersUp | None
+    neighbors: Neighbors | None
 
     def rows(self, keys: pa.Table) -> pa.Table:
         """The group-by of some groups, from its input."""
@@ -279,16 +304,28 @@ class _Fresh:
         """The values of an aggregate with those of lost groups from its input; their runners-up are kept."""
         at = np.flatnonzero(lost)
         most = int(rows.to_numpy()[at].max())
-        wanted = runners.tuning.runners_up if runners.is_empty else runners.more(len(at), most)
+        wanted = runners.few if runners.is_empty else runners.more(len(at), most)
         found = runners.read([index], self.source, take(touched, at.tolist()), self.layout.groups, wanted)[index]
         return pc.replace_with_mask(values.combine_chunks(), pa.array(lost), found)
 
+    def percentiles(self, indexes: list[int], table: pa.Table, wanted: Any) -> dict[int, Any]:
+        """Percentiles of one argument of some large groups from their input; their neighbors are kept."""
+        neighbors, few = self.neighbors, take(table, np.flatnonzero(wanted).tolist())
+        assert neighbors is not None
+        most = int(self.layout.count(self.node, few, None).max())
+        number = neighbors.few if neighbors.is_empty else neighbors.more(few.num_rows, most)
+        counts = dict.fromkeys(indexes, self.layout.count(self.node, few, neighbors.argument(indexes[0])))
+        keys = few.select([group.label for group in self.layout.groups])
+        return neighbors.read(indexes, self.source, keys, self.layout.groups, counts, number)
 
-def _as_change(fresh: _Fresh, table: pa.Table, before: pa.Table, following: dict[int, Followers]) -> Folded:
+
+def _as_change(
+    fresh: _Fresh, table: pa.Table, before: pa.Table, following: dict[int, Followers], shares: dict[int, Percentiles]
+) -> Folded:
     """The touched groups as a change: old rows deleted, new ones inserted.
 
-    A lost extremum is the one that follows by the runners-up. Other groups are read again: large ones only to find the
-    extremum and its runners-up.
+    A lost extremum is the one that follows by the runners-up, and a percentile is found among its neighbors. Other
+    groups are read again: large ones only to find the extremum and its runners-up, or the percentile's neighbors.
     """
     node, layout, runners = fresh.node, fresh.layout, fresh.runners
     touched = table.select([group.label for group in layout.groups])
@@ -309,12 +346,15 @@ def _as_change(fresh: _Fresh, table: pa.Table, before: pa.Table, following: dict
             values = fresh.extrema(runners, index, values, wide, touched, rows)
             reread, lost = reread | wide, lost & ~wide
         best[index], again = values, again | lost
+    among, refilled, unknown = _shared(fresh, table, shares, large & ~again)
+    best, again = best | among, again | unknown
     new = _new_rows(node, layout, table, best)
     there = pc.not_equal(rows, 0) if not node.whole else pc.is_valid(rows)
     parts.append(signed(filter_rows(new, pc.and_not(there, pa.array(again)).to_pylist()), 1))
     if again.any():
         parts.append(signed(fresh.rows(filter_rows(touched, again.tolist())), 1))
-    return Folded(pa.concat_tables(parts), int((again | reread).sum()), int((replaced & ~again & ~reread).sum()))
+    replaced, reread = replaced & ~again & ~reread, (again & ~unknown) | reread
+    return Folded(pa.concat_tables(parts), int(reread.sum()), int(replaced.sum()), int((refilled | unknown).sum()))
 
 
 def _extrema(
@@ -334,12 +374,41 @@ def _extrema(
     return found
 
 
+def _shared(
+    fresh: _Fresh, table: pa.Table, shares: dict[int, Percentiles], large: np.ndarray[Any, Any]
+) -> tuple[dict[int, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The new percentiles, which groups were read for their neighbors, and which have to be read again in full."""
+    nobody = np.zeros(table.num_rows, dtype=bool)
+    refilled, unknown = nobody.copy(), nobody.copy()
+    neighbors = fresh.neighbors
+    if neighbors is None:
+        return {}, refilled, unknown
+    there = fresh.layout.count(fresh.node, table, None) > 0
+    found: dict[int, Any] = {}
+    lacking: dict[tuple[Attribute, bytes], tuple[list[int], Any]] = {}
+    for index in neighbors.ranked:
+        known = shares[index].found if index in shares else nobody
+        found[index] = shares[index].values if index in shares else pa.nulls(table.num_rows, pa.float64())
+        missing = there & ~known
+        wide = missing & large
+        if not wide.any() or not neighbors.fits(int(wide.sum())):
+            wide = nobody
+        unknown |= missing & ~wide
+        lacking.setdefault((neighbors.argument(index), wide.tobytes()), ([], wide))[0].append(index)
+    for indexes, wide in lacking.values():
+        if wide.any():
+            refilled |= wide
+            for index, values in fresh.percentiles(indexes, table, wide).items():
+                found[index] = pc.replace_with_mask(found[index], pa.array(wide), values)
+    return found, refilled & ~unknown, unknown
+
+
 def _new_rows(node: n.Aggregate, layout: _Layout, table: pa.Table, best: dict[int, pa.ChunkedArray]) -> pa.Table:
     """The groups after the change. A sum of no values and an extremum of no rows are NULL."""
     columns: list[Any] = [table.column(group.label) for group in layout.groups]
     for index, (call, new) in enumerate(zip(node.calls, layout.new, strict=True)):
         values = best[index] if index in best else table.column(new.label)
-        if call.function != "count":
+        if call.function != "count" and call.share is None:
             none = pc.equal(table.column(layout.new[layout.counts[index]].label), 0)
             values = pc.if_else(none, pa.scalar(None, values.type), values)
         try:
@@ -365,21 +434,23 @@ class Fold:
         if change is None:
             return NOT_REACHED
         after = n.at(node.input, n.NEW)
-        runners = RunnersUp.of(task, node)
-        if runners is not None and task.how is not None:
-            runners.clear(task)  # they are values of the former definition
-            runners = None
-        if all(call.text is None for call in node.calls):
-            folded = fold(task.lowering, state, task.stored, after, change, runners)
+        runners, neighbors = RunnersUp.of(task, node), Neighbors.of(task, node)
+        beside = [values for values in (runners, neighbors) if values is not None]
+        if task.how is not None:
+            for values in beside:
+                values.clear(task)  # they are values of the former definition
+            runners, neighbors, beside = None, None, []
+        if all(call.text is None or (call.share is not None and neighbors is not None) for call in node.calls):
+            folded = fold(task.lowering, state, task.stored, after, change, runners, neighbors)
             if folded is None:
                 return NOT_REACHED
             if folded.table is not None:
                 _join(task, state, folded.table)
-                if runners is not None:
-                    runners.join(task)
-                return replace(choice, note=_lost(folded))
-        if runners is not None:
-            runners.clear(task)
+                for values in beside:
+                    values.join(task)
+                return replace(choice, note=_read_again(folded))
+        for values in beside:
+            values.clear(task)
         places = dict(zip(node.groups, state.group_places, strict=True))
         groups = [group for group in node.groups if not group.type.has_map()]
         if groups:
@@ -393,16 +464,19 @@ class Fold:
         join_change(task.tx, task.relation, task.lowering.lower(less(fresh, before)), check=False)
         return choice
 
-    def computed(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
-        """The stored touched groups, and their input rows where an aggregate has no state."""
+    def computed(self, relation: Derived, node: n.Node, key: str, follows: bool) -> tuple[n.Node, ...]:
+        """The stored touched groups, and their input rows where an aggregate has no state, or percentiles no neighbors.
+
+        Groups whose percentile leaves its neighbors are read again, which planning does not foresee.
+        """
         below = _state_of(relation).node
-        again = (n.at(below.input, n.NEW),) if any(call.text is not None for call in below.calls) else ()
-        return _touched(relation, node, key, again)
+        stateless = any(call.text is not None and not (follows and call.share is not None) for call in below.calls)
+        return _touched(relation, node, key, (n.at(below.input, n.NEW),) if stateless else ())
 
     def again(self, relation: Derived, node: n.Node, key: str) -> tuple[n.Node, ...]:
         """The input rows of the touched groups, unless they are read anyway."""
         below = _state_of(relation).node
-        if not extrema_of(below) or any(call.text is not None for call in below.calls):
+        if not extrema_of(below) or any(call.text is not None and call.share is None for call in below.calls):
             return ()
         return _touched(relation, node, key, (n.at(below.input, n.NEW),))[-1:]
 
@@ -412,9 +486,12 @@ class Fold:
         if below is None:
             raise InternalError(f"{key} is not read by a group-by")
         text = formula_of(below.input, key)
-        if all(call.text is None for call in below.calls):
-            lost = "the groups whose extremum was deleted and not reached again, by group"
-            more = [lost] if extrema_of(below) else []
+        if has_state(below):
+            more = []
+            if extrema_of(below):
+                more.append("the groups whose extremum was deleted and not reached again, by group")
+            if any(call.share is not None for call in below.calls):
+                more.append("the groups that have no neighbors of a percentile, by group")
             return f"(γ@old⋉K ⊕ Σ({text})) − γ@old⋉K", more
         if below.whole:
             return f"γ(S@new) − γ@old if there is any {text}", []
@@ -477,8 +554,8 @@ def picked_by(
     return tuple(n.Restrict(source, change, pairs) for source in sources)
 
 
-def _lost(folded: Folded) -> str:
-    """What a report says of groups that lost an extremum; nothing if there are none."""
+def _read_again(folded: Folded) -> str:
+    """What a report says of groups that lost an extremum or were read for percentiles; nothing if there are none."""
     groups, words = folded.reread, []
     if groups:
         words = [
@@ -487,4 +564,7 @@ def _lost(folded: Folded) -> str:
     groups = folded.replaced
     if groups:
         words.append(f"{groups} group{'' if groups == 1 else 's'} lost an extremum: its runner-up followed")
+    groups = folded.refilled
+    if groups:
+        words.append(f"{groups} group{' was' if groups == 1 else 's were'} read again for percentiles")
     return "; ".join(words)

@@ -145,7 +145,7 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     definition = relation.definition
     sizes = {scan.relation: rows_of(find(scan.relation)) for scan in n.scans(definition.maintained)}
     rough = tuple(rows.bit_length() for rows in (*sizes.values(), rows_of(relation)))
-    name = (relation.id, key, rough, engine.tuning)
+    name = (relation.id, key, rough, _follows(find, relation), engine.tuning)
     with _lock:
         known = _plans.setdefault(definition, {})
     if name not in known:
@@ -153,15 +153,27 @@ def plan_of(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | N
     plan = known[name]
     if plan is None:
         return None
-    groups = rows_of(relation) if strategy_of(relation).name == FOLD else 0
+    groups = _groups_of(relation) if strategy_of(relation).name == FOLD else 0
     readings = tuple(_sized(reading, find, groups, engine.tuning) for reading in plan.readings)
     again = (_sized(reading, find, groups, engine.tuning) for reading in plan.again)
     return replace(plan, readings=readings, again=_lost(relation, again, find, engine.tuning) if groups else ())
 
 
+def _follows(find: Find, relation: Derived) -> bool:
+    """Whether a group-by holds neighbors of its percentiles."""
+    return bool(relation.definition.neighbors) and rows_of(find(relation.definition.neighbors)) > 0
+
+
+def _groups_of(relation: Derived) -> int:
+    """About how many groups a group-by holds. A commit that changes groups deletes as many rows as it inserts."""
+    grown = sum(file.rows for file in relation.files if file.low_weight > 0)
+    merged = sum(file.rows for file in relation.files if file.low_weight < 0 and file.merged)
+    return max(1, grown + merged // 2)
+
+
 def _make_plan(engine: Engine, find: Find, relation: Derived, key: str) -> Plan | None:
     node = relation.definition.maintained
-    expressions = strategy_of(relation).computed(relation, node, key)
+    expressions = strategy_of(relation).computed(relation, node, key, _follows(find, relation))
     if not expressions:
         return None
     reader = PlanReader(engine, find, relation.definition.lane)

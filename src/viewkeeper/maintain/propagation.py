@@ -314,7 +314,7 @@ def maintain(
 ) -> Maintained:
     """Maintains one stored view: by an incremental or a full refresh, whichever the plan chooses."""
     began = time.perf_counter()
-    reader.own = frozenset((relation.id, relation.definition.runners_up))
+    reader.own = frozenset((relation.id, *relation.definition.beside))
     reader.lane = relation.definition.lane
     how = compared(tx, relation) if relation.id in tx.redefined else None
     choice = _redefined(how, changed) if how else decide(reader, relation, changed, refresh_of(relation, tx.dependents))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from viewkeeper.algebra import nodes as n
+from viewkeeper.maintain.neighbors import renew_neighbors
 from viewkeeper.maintain.net_changes import join_change, less
 from viewkeeper.maintain.runners_up import renew
 from viewkeeper.maintain.strategy import Task
@@ -17,3 +18,5 @@ def recompute(task: Task) -> None:
     join_change(task.tx, task.relation, difference, check=False)
     if task.relation.definition.runners_up:
         renew(task)
+    if task.relation.definition.neighbors:
+        renew_neighbors(task)

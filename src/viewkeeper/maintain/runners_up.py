@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
@@ -31,9 +30,9 @@ from viewkeeper.algebra.rows import signed
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Derived, as_derived
-from viewkeeper.engine.lowered import Binding, distinct_rows
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import InternalError
+from viewkeeper.maintain.auxiliary_values import AuxiliaryValues, large_groups
 from viewkeeper.maintain.first_values import first_values, given_rows
 from viewkeeper.maintain.group_values import (
     Groups,
@@ -45,13 +44,9 @@ from viewkeeper.maintain.group_values import (
     position_in_group,
     ranks_of,
 )
-from viewkeeper.maintain.net_changes import join_change, join_rows
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.plan.runner_up_columns import COPIES, ranked_calls, runner_up_columns
 from viewkeeper.store.small_files import SmallFiles
-
-MORE, SHARE = 16, 100
-"""Groups that have used up their runners-up get up to so many times as many, but at most one of so many rows."""
 
 COMPARED = 5_000
 """Most changed rows that are compared with the last values of R one by one; with more, all their groups are read."""
@@ -67,21 +62,14 @@ class Followers:
     found: Any
 
 
-class RunnersUp:
+class RunnersUp(AuxiliaryValues):
     """R of a stored group-by, and the change of it that a transaction makes."""
 
     def __init__(self, lowering: Lowering, small: SmallFiles, node: n.Aggregate, relation: Derived) -> None:
-        self.lowering = lowering
-        self.small = small
-        self.node = node
-        self.relation = relation
-        self.tuning = lowering.engine.tuning
         columns = runner_up_columns(node, Numbers(70_000_000))
-        self.groups, self.copies = columns[: len(node.groups)], columns[-1]
-        self.ranked = dict(zip(ranked_calls(node), columns[len(node.groups) : -1], strict=True))
-        self.stored = n.Scan(relation.id, relation.name, columns, n.OLD, tuple(relation.schema.names))
-        self.parts: list[pa.Table] = []
-        self.forgotten = False
+        super().__init__(lowering, node, relation, columns, ranked_calls(node), lowering.engine.tuning.runners_up)
+        self.small = small
+        self.copies = columns[-1]
 
     @staticmethod
     def of(task: Task, node: n.Aggregate) -> RunnersUp | None:
@@ -89,31 +77,26 @@ class RunnersUp:
         key = task.relation.definition.runners_up
         return RunnersUp(task.lowering, task.tx.store.small, node, as_derived(task.tx.by_id(key))) if key else None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it holds no values."""
-        return not self.relation.files
-
     # the change ---------------------------------------------------------------------------------------
 
     def follow(self, change: pa.Table, touched: pa.Table) -> dict[int, Followers]:
         """Adds δS to R; per aggregate the extrema of the touched groups, in their order; none if R stays."""
-        keys = self._keys([change.select([a.label for a in self.node.groups])])
+        keys = self.keys([change.select([a.label for a in self.node.groups])])
         reached = self._reached(change, keys)
         if not reached:
             return {}
-        held = self._held(pa.table([key.take(pa.array(reached)) for key in keys], [a.label for a in self.groups]))
+        held = self.held(pa.table([key.take(pa.array(reached)) for key in keys], [a.label for a in self.groups]))
         if held is None:
             self.forgotten = True
             return {}
         found = {}
         for index, output in self.ranked.items():
-            there, moved = not_null_rows(held, output.label), not_null_rows(change, self._argument(index).label)
+            there, moved = not_null_rows(held, output.label), not_null_rows(change, self.argument(index).label)
             tables = [there.select([a.label for a in self.groups]), moved.select([a.label for a in self.node.groups])]
-            added = plain_array(moved[self._argument(index).label], output)
+            added = plain_array(moved[self.argument(index).label], output)
             values = pa.concat_arrays([plain_array(there[output.label], output), added])
             copies = np.concatenate([there[self.copies.label].to_numpy(), moved[WEIGHT].to_numpy()])
-            groups = Groups(self._keys([*tables, touched]), len(values), len(values) + touched.num_rows)
+            groups = Groups(self.keys([*tables, touched]), len(values), len(values) + touched.num_rows)
             found[index] = self._follow(index, groups, there.num_rows, values, copies)
         return found
 
@@ -133,7 +116,7 @@ class RunnersUp:
         new = np.where(rank <= last[of], new, 0)
         if (new < 0).any():
             raise InternalError(f"values are deleted from {self.relation.name} that are not there")
-        most = np.maximum(2 * self.tuning.runners_up, np.bincount(of[old > 0], minlength=groups.count))
+        most = np.maximum(2 * self.few, np.bincount(of[old > 0], minlength=groups.count))
         new = np.where(position_in_group(of, new > 0, groups.count) <= most[of], new, 0)
         for counts, sign in ((old, -1), (new, 1)):
             chosen = np.flatnonzero((old != new) & (counts > 0))
@@ -150,26 +133,10 @@ class RunnersUp:
         names = [a.label for a in self.stored.outputs]
         self.parts.append(signed(pa.table([*keys, *ranked, copies], names=names), sign))
 
-    def _keys(self, tables: Sequence[pa.Table]) -> list[pa.Array]:
-        """The columns of the groups in some tables, one table below the other."""
-        return [pa.concat_arrays([plain_array(t.column(i), own) for t in tables]) for i, own in enumerate(self.groups)]
-
-    def _argument(self, index: int) -> Attribute:
-        argument = self.node.calls[index].argument
-        assert argument is not None
-        return argument
-
     def _descending(self, index: int) -> bool:
         return self.node.calls[index].function == "max"
 
     # R@old --------------------------------------------------------------------------------------------
-
-    def _held(self, groups: pa.Table) -> pa.Table | None:
-        """R@old of some groups; None if that is too much for the driver."""
-        reader, binding = self.lowering.reader, None
-        if self.groups and reader.size(self.stored) > self.tuning.whole_rows:
-            binding = Binding(self.groups, distinct_rows(groups))
-        return reader.keep(reader.scan(self.stored, binding)).rows
 
     def _reached(self, change: pa.Table, keys: list[pa.Array]) -> list[int]:
         """The rows of δS that have a value which is not worse than the last of their group in R@old."""
@@ -180,7 +147,7 @@ class RunnersUp:
         chosen: set[int] = set()
         for index, output in self.ranked.items():
             ends, descending = last[index], self._descending(index)
-            values = in_order(plain_array(change[self._argument(index).label], output)).to_pylist()
+            values = in_order(plain_array(change[self.argument(index).label], output)).to_pylist()
             for place, (group, value) in enumerate(zip(groups, values, strict=True)):
                 end = ends.get(group)
                 if value is not None and end is not None and (value >= end if descending else value <= end):
@@ -213,7 +180,7 @@ class RunnersUp:
         found: dict[int, Last] = {}
         for index, output in self.ranked.items():
             there = not_null_rows(rows, output.label)
-            keys = self._keys([there.select([a.label for a in self.groups])])
+            keys = self.keys([there.select([a.label for a in self.groups])])
             values = in_order(plain_array(there[output.label], output))
             worst = best_places(keys, values, descending=not self._descending(index))
             ends = values.take(pa.array(list(worst.values()), pa.int64())).to_pylist()
@@ -222,16 +189,6 @@ class RunnersUp:
 
     # groups that are read again -----------------------------------------------------------------------
 
-    def more(self, groups: int, rows: int) -> int:
-        """How many runners-up some groups get that have used up theirs, the largest of which has so many rows."""
-        wanted = self.tuning.runners_up
-        fitting = self.tuning.small_rows // (groups * len(self.ranked))
-        return max(wanted, min(wanted * MORE, rows // SHARE, fitting))
-
-    def fits(self, groups: int) -> bool:
-        """Whether the runners-up of so many groups are few enough for the driver."""
-        return groups * len(self.ranked) * self.tuning.runners_up <= self.tuning.small_rows
-
     def read(
         self, indexes: Sequence[int], source: n.Node, keys: pa.Table, outputs: Sequence[Attribute], wanted: int
     ) -> dict[int, pa.Array]:
@@ -239,13 +196,13 @@ class RunnersUp:
 
         All the aggregates have one argument.
         """
-        asked = group_tuples(self._keys([keys]), keys.num_rows) if self.groups else [()]
+        asked = group_tuples(self.keys([keys]), keys.num_rows) if self.groups else [()]
         pairs = tuple(zip(self.node.groups, outputs, strict=True))
         there = n.Restrict(source, given_rows(self.lowering, keys, outputs), pairs) if pairs else source
         calls = {index: self.node.calls[index] for index in indexes}
         found = {}
         for index, rows in first_values(self.lowering, there, self.node.groups, calls, wanted).items():
-            values = plain_array(rows[self._argument(index).label], self.ranked[index])
+            values = plain_array(rows[self.argument(index).label], self.ranked[index])
             best = self._keep_first(index, rows, values, one_array(rows[COPIES]), wanted)
             found[index] = values.take(pa.array([best.get(group) for group in asked], pa.int64()))
         return found
@@ -254,29 +211,13 @@ class RunnersUp:
         self, index: int, rows: pa.Table, values: pa.Array, copies: pa.Array, wanted: int
     ) -> dict[tuple[Any, ...], int]:
         """Adds the first values of each group to R; where the best one of each is."""
-        keys = self._keys([rows.select([a.label for a in self.node.groups])])
+        keys = self.keys([rows.select([a.label for a in self.node.groups])])
         groups, ranks = Groups(keys, len(values), len(values)), ranks_of(values, descending=self._descending(index))
         order = np.lexsort((ranks, groups.rows))
         first = position_in_group(groups.rows[order], np.ones(len(order), dtype=bool), groups.count) <= wanted
         chosen = pa.array(order[first])
         self._add(index, [key.take(chosen) for key in keys], values.take(chosen), copies.take(chosen), 1)
         return best_places(keys, values, descending=self._descending(index))
-
-    # the transaction ----------------------------------------------------------------------------------
-
-    def clear(self, task: Task) -> None:
-        """Drops all values."""
-        task.tx.derived.add(self.relation.id)
-        if not self.is_empty:
-            join_change(task.tx, self.relation, task.lowering.lower(n.Negate(self.stored)), check=False)
-
-    def join(self, task: Task) -> None:
-        """Adds the recorded change to the transaction."""
-        task.tx.derived.add(self.relation.id)
-        if self.forgotten:
-            self.clear(task)
-        if self.parts:
-            join_rows(task.tx, self.relation, pa.concat_tables(self.parts))
 
 
 _of_files: weakref.WeakKeyDictionary[SmallFiles, dict[str, dict[str, dict[int, Last]]]] = weakref.WeakKeyDictionary()
@@ -292,18 +233,14 @@ def renew(task: Task) -> None:
     if runners is None:
         return
     runners.clear(task)
-    pending = task.tx.pending_of(task.relation)
-    if task.relation.files or pending.staged:
+    large = large_groups(runners, task)
+    if large is None or not runners.fits(large.num_rows):
         return
-    rows = pending.rows.column(state.places[len(node.groups) + state.rows])
-    large = pending.rows.filter(pc.greater_equal(rows, runners.tuning.large_group))
-    if not large.num_rows or not runners.fits(large.num_rows):
-        return
-    keys = large.select([large.column_names[place] for place in state.group_places])
+    keys = large.select(large.column_names[: len(runners.groups)])
     keys = keys.rename_columns([a.label for a in runners.groups])
     arguments: dict[Attribute | None, list[int]] = {}
     for index in runners.ranked:
         arguments.setdefault(node.calls[index].argument, []).append(index)
     for indexes in arguments.values():
-        runners.read(indexes, n.at(node.input, n.NEW), keys, runners.groups, runners.tuning.runners_up)
+        runners.read(indexes, n.at(node.input, n.NEW), keys, runners.groups, runners.few)
     runners.join(task)

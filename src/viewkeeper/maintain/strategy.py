@@ -102,8 +102,11 @@ class Strategy(Protocol):
     def maintain(self, task: Task, choice: Choice) -> Choice:
         """Adds δ of the relation to the transaction; returns the choice with notes for the report."""
 
-    def computed(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
-        """The expressions that are computed when one input changes, for planning; none if it cannot be reached."""
+    def computed(self, relation: Derived, node: Any, key: str, follows: bool) -> tuple[n.Node, ...]:
+        """The expressions that are computed when one input changes, for planning; none if it cannot be reached.
+
+        `follows`: the percentiles of its large groups have neighbors.
+        """
 
     def again(self, relation: Derived, node: Any, key: str) -> tuple[n.Node, ...]:
         """The expressions that are computed for the groups that lose an extremum, for planning."""

@@ -195,7 +195,7 @@ class TopK:
         again = f"{found.reread} top-k buffer{'' if one else 's'} ran short and {'was' if one else 'were'} read again"
         return replace(choice, note=again if found.reread else "")
 
-    def computed(self, relation: Derived, node: n.Top, key: str) -> tuple[n.Node, ...]:
+    def computed(self, relation: Derived, node: n.Top, key: str, follows: bool) -> tuple[n.Node, ...]:
         """The stored buffers of the touched partitions. Refills of short buffers are not foreseen."""
         return picked_by(stored_rows(relation, node), node, node.partition, key, ())
 

@@ -4,8 +4,8 @@
 - Duplicate elimination is a group-by of all columns, with the count of each row.
 - A semi or anti join whose right side is not sorted by the join key stores the distinct keys there, with their counts;
   one that only tests whether the right side is empty stores its number of rows.
-- Aggregates of distinct values, and those without state and groups, are computed from the distinct values of their
-  arguments, stored with their counts (see counted_values).
+- Aggregates of distinct values, modes, and those without state and groups are computed from the distinct values of
+  their arguments, stored with their counts (see counted_values).
 - ORDER BY ... LIMIT stores a buffer: the first rows of its input, more than the limit.
 - Each relation of a recursion is stored on its own.
 
@@ -25,6 +25,7 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.delta.exists import asks_for_any_row
 from viewkeeper.plan.counted_values import by_values, follows_values
 from viewkeeper.plan.group_state import GroupState, group_state, missing_counts, over
+from viewkeeper.plan.neighbor_columns import percentiles
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def split(
             return keep_buffer(part)
         if not isinstance(part, n.Aggregate):
             return part
-        return by_values(part, keep, numbers) if follows_values(part) else keep(part)
+        return by_values(part, keep, keep_buffer, numbers) if follows_values(part) else keep(part)
 
     def keep(part: n.Aggregate) -> n.Scan:
         whole = complete(part, numbers)
@@ -113,7 +114,7 @@ def split(
     if isinstance(node, n.Fixpoint) and len(node.predicates) == 1:  # the view itself stores it
         return Split(node.with_inputs(tuple(n.transform(part, aside) for part in node.inputs)), tuple(found))
     state = group_state(node)
-    if state is not None and holds(state) and not follows_values(state.node):  # here too
+    if state is not None and holds(state) and not (follows_values(state.node) or percentiles(state.node)):  # here too
         below = replace(state.node, input=n.transform(state.node.input, aside))
         return Split(over(node, below), tuple(found))
     return Split(n.transform(node, aside), tuple(found))
@@ -126,7 +127,7 @@ def _only(scan: n.Scan, wanted: set[Attribute]) -> n.Scan:
 
 
 def complete(node: n.Aggregate, numbers: Numbers) -> n.Aggregate:
-    """The group-by with the counts that its laws need: of rows, and per sum of values that are not NULL."""
+    """The group-by with the counts that its laws need: of rows, and per sum or percentile of values not NULL."""
     calls = list(node.calls)
     for argument in missing_counts(node):
         name = "rows" if argument is None else f"values of {argument.name}"

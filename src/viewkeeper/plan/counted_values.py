@@ -2,8 +2,9 @@
 
     C = γ[g, x; count(*)] S        γ[g; count(DISTINCT x)] S = γ[g; count(x)] C
 
-Over C, count(DISTINCT) and sum(DISTINCT) are a plain count and sum, maintained from the change alone. Any other
-aggregate without groups is computed from C, each value repeated by its count: that reads all of C, but nothing of S.
+Over C, count(DISTINCT) and sum(DISTINCT) are a plain count and sum, maintained from the change alone. The mode of a
+group is its first value in C, by the greatest count and the smallest value: a top-k with a buffer. Any other aggregate
+without groups is computed from C, each value repeated by its count: that reads all of C, but nothing of S.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from viewkeeper.algebra.types import Type
 
 Keep = Callable[[n.Aggregate], n.Scan]
 
+KeepTop = Callable[[n.Top], n.Node]
+
 BIGINT = Type("bigint")
 
 PORTION = 1_000
@@ -47,15 +50,16 @@ OF_A_SET = frozenset(("approx_count_distinct", "collect_set", "first", "max_by",
 
 def follows_values(node: n.Aggregate) -> bool:
     """Whether a group-by is better computed from the distinct values of its arguments than from its input."""
-    texts = [call for call in node.calls if call.text is not None]
+    texts = [call for call in node.calls if _is_stateless(call)]
     if not texts or any(a.type.has_map() for call in texts for a in _arguments(call)):
         return False
-    return node.whole or (all(_is_total(call) for call in texts) and len(_apart(node)) <= PARTS)
+    bound = all(_is_total(call) or _is_mode(call) for call in texts)
+    return node.whole or (bound and len(_apart(node)) <= PARTS)
 
 
-def by_values(node: n.Aggregate, keep: Keep, numbers: Numbers) -> n.Node:
+def by_values(node: n.Aggregate, keep: Keep, keep_top: KeepTop, numbers: Numbers) -> n.Node:
     """The group-by over auxiliary relations: one for aggregates with a state, the others per set of arguments."""
-    plain = tuple(call for call in node.calls if call.text is None)
+    plain = tuple(call for call in node.calls if not _is_stateless(call))
     parts: list[n.Node] = [keep(replace(node, calls=plain))] if plain else []
     apart = _apart(node)
     if len(apart) > PARTS:
@@ -63,8 +67,12 @@ def by_values(node: n.Aggregate, keep: Keep, numbers: Numbers) -> n.Node:
         apart = {_sorted(every): [call for calls in apart.values() for call in calls]}
     for arguments, calls in apart.items():
         values = _Values.kept(node, arguments, keep, numbers)
-        linear = all(_is_total(call) and _arguments(call) == arguments for call in calls)
-        parts.append(values.totals(calls) if linear else values.computed(calls))
+        if not node.whole:
+            parts += [values.mode(call, keep_top) for call in calls if _is_mode(call)]
+            calls = [call for call in calls if not _is_mode(call)]
+        if calls:
+            linear = all(_is_total(call) and _arguments(call) == arguments for call in calls)
+            parts.append(values.totals(calls) if linear else values.computed(calls))
     return _side_by_side(parts, node, numbers)
 
 
@@ -72,9 +80,14 @@ def _apart(node: n.Aggregate) -> dict[tuple[Attribute, ...], list[n.Call]]:
     """The aggregates without a state, grouped by their arguments."""
     found: dict[tuple[Attribute, ...], list[n.Call]] = {}
     for call in node.calls:
-        if call.text is not None:
+        if _is_stateless(call):
             found.setdefault(_arguments(call), []).append(call)
     return found
+
+
+def _is_stateless(call: n.Call) -> bool:
+    """Whether an aggregate is neither maintained from its stored value nor a percentile, which has neighbors."""
+    return call.text is not None and call.share is None
 
 
 def _arguments(call: n.Call) -> tuple[Attribute, ...]:
@@ -97,6 +110,20 @@ def _is_total(call: n.Call) -> bool:
         return bool(made.arguments)
     kinds = [part.type for part in made.arguments if part.type is not None]
     return made.name == "sum" and len(kinds) == 1 and (kinds[0].is_integer or kinds[0].name == "decimal")
+
+
+def _is_mode(call: n.Call) -> bool:
+    """Whether a call is the mode of a column: the smallest of the most frequent values.
+
+    Not of floats: of values that are equally frequent, Sail takes NaN before others.
+    """
+    made = call.text
+    if call.function != "mode" or not isinstance(made, Call) or made.name != "mode":
+        return False
+    value = made.arguments[0].attribute
+    if value is None or value.type.is_nested or value.type.is_float:
+        return False
+    return not made.distinct and made.where is None
 
 
 def _depends_on_copies(call: n.Call) -> bool:
@@ -149,6 +176,16 @@ class _Values:
                 results[call.output] = cast(total, call.output.type)
         below = n.Project(self.stored, tuple(columns.items()))
         return _project(self.keep(replace(self.node, input=below, calls=tuple(made))), results)
+
+    def mode(self, call: n.Call, keep_top: KeepTop) -> n.Node:
+        """The first value of each group by its count, the greatest first, and by value; NULL if there is no other."""
+        (value,) = self.arguments
+        times = self.numbers.attribute("times", BIGINT)
+        groups = self.node.groups
+        columns = {a: column(a) for a in (*groups, value)} | {times: case((not_null(value), self.rows))}
+        order = (n.Order(times, descending=True, nulls_first=False), n.Order(value))
+        first = keep_top(n.Top(n.Project(self.stored, tuple(columns.items())), groups, order, 1))
+        return _project(first, {**{group: column(group) for group in groups}, call.output: column(value)})
 
     def computed(self, calls: Sequence[n.Call]) -> n.Node:
         """Any aggregates, from the values of C, each repeated by its count if that matters."""

@@ -13,12 +13,13 @@ for the touched groups, so the groups are enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Cast, Expression, column
 from viewkeeper.algebra.schema import SORTED
+from viewkeeper.plan.neighbor_columns import has_state
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class GroupState:
         """The positions of the groups."""
         return self.places[: len(self.node.groups)]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the state is given, not only the groups."""
+        return len(self.places) == len(self.node.outputs)
+
     def scan(self, stored: n.Scan) -> n.Scan:
         """The scan of the relation under the columns of the group-by; numbers may be of narrower types."""
         held = [stored.attributes[place] for place in self.places]
@@ -58,16 +64,15 @@ def group_state(node: n.Node) -> GroupState | None:
     if below is None:
         return None
     _, shown = projected(node)
-    wanted: Iterable[Attribute] = below.groups if any(call.text is not None for call in below.calls) else below.outputs
-    places = [next((i for i, e in enumerate(shown) if _holds(e, a, a in below.groups)), None) for a in wanted]
+    places = [next((i for i, e in enumerate(shown) if _holds(e, a, a in below.groups)), None) for a in below.outputs]
     known = tuple(place for place in places if place is not None)
-    if len(known) < len(places) or missing_counts(below):
-        return None
-    if len(known) < len(below.outputs):
-        return GroupState(below, known)
-    there = _counts(below)
-    counts = (there[_counted(call) if call.function == "sum" else None] for call in below.calls)
-    return GroupState(below, known, there[None], tuple(counts))
+    if has_state(below) and len(known) == len(places) and not missing_counts(below):
+        there = counts_of(below)
+        counts = (there[_counted(call) if _has_count(call) else None] for call in below.calls)
+        return GroupState(below, known, there[None], tuple(counts))
+    groups = tuple(place for place in places[: len(below.groups)] if place is not None)
+    is_computed_again = any(call.text is not None for call in below.calls) and len(groups) == len(below.groups)
+    return GroupState(below, groups) if is_computed_again else None
 
 
 def group_by_of(node: n.Node) -> n.Aggregate | None:
@@ -84,20 +89,30 @@ def over(node: n.Node, below: n.Node) -> n.Node:
 
 def missing_counts(node: n.Aggregate) -> list[Attribute | None]:
     """The arguments of the counts that a group-by lacks to be maintained from its contents; None stands for rows."""
-    if any(call.text is not None for call in node.calls):
+    if not has_state(node):
         return []
-    there = _counts(node)
-    wanted = [None, *(_counted(call) for call in node.calls if call.function == "sum")]
+    there = counts_of(node)
+    wanted = [None, *(_counted(call) for call in node.calls if _has_count(call))]
     return [argument for argument in dict.fromkeys(wanted) if argument not in there]
 
 
-def _counts(node: n.Aggregate) -> dict[Attribute | None, int]:
+def counts_of(node: n.Aggregate) -> dict[Attribute | None, int]:
     """The positions of counts by what they count."""
     found: dict[Attribute | None, int] = {}
     for place, call in enumerate(node.calls):
         if call.function == "count" and call.text is None:
             found.setdefault(_counted(call), place)
     return found
+
+
+def count_of(node: n.Aggregate, argument: Attribute | None) -> int:
+    """The position of the aggregate that counts the rows, or the values of a column that are not NULL."""
+    return counts_of(node)[argument if argument is not None and argument.nullable else None]
+
+
+def _has_count(call: n.Call) -> bool:
+    """Whether the state of an aggregate has the count of its values: of a sum and of a percentile."""
+    return call.function == "sum" or call.share is not None
 
 
 def _counted(call: n.Call) -> Attribute | None:

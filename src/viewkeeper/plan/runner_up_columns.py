@@ -10,7 +10,9 @@ COPIES = "copies"
 
 def ranked_calls(node: n.Aggregate) -> list[int]:
     """The extrema of a group-by that may have runners-up, by position; none if groups are nested values."""
-    if any(call.text is not None for call in node.calls) or any(a.type.is_nested for a in node.groups):
+    if any(call.text is not None and call.share is None for call in node.calls):
+        return []
+    if any(a.type.is_nested for a in node.groups):
         return []
     extrema = [i for i, call in enumerate(node.calls) if call.function in ("min", "max")]
     if any(node.calls[i].output.type.is_nested for i in extrema):

@@ -104,11 +104,16 @@ class Aggregation:
         asked = [need.text for need in texts if need.text is not None]
         kinds = self.context.types(asked, [places[need] for need in texts]) if asked else []
         known = dict(zip(texts, kinds, strict=True))
-        return {need: Call(self._output(need, known), need.function, need.argument, need.text) for need in needed}
+        return {
+            need: Call(self._output(need, known), need.function, need.argument, need.text, need.share)
+            for need in needed
+        }
 
     def _output(self, need: Needed, known: dict[Needed, Type]) -> Attribute:
         numbers = self.context.numbers
         name = f"{need.function}({need.argument or '*'})" if need.text is None else shown(need.text, need.function)
+        if need.share is not None:
+            name = need.share.shown(need.argument)
         if need.text is not None:
             return numbers.attribute(name, known[need])
         if need.function == "count":

@@ -27,6 +27,7 @@ from viewkeeper.algebra.expressions import (
 from viewkeeper.algebra.expressions import call as call_of
 from viewkeeper.algebra.expressions import cast as algebra_cast
 from viewkeeper.algebra.extrema import extremum
+from viewkeeper.algebra.nodes import Share
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import Written, separator
 from viewkeeper.sql.context import Context
@@ -46,6 +47,7 @@ class Needed:
     function: str
     argument: Attribute | None = None
     text: Expression | None = None
+    share: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,13 @@ class Recipe:
 
 def recipe(context: Context, call: Written) -> Recipe:
     """The recipe of an aggregate call."""
+    if (asked := _asked_share(context, call)) is not None:
+        return _percentile(context, call, *asked)
     if not context.typer.coerces:
         check_aggregate(context, call, call.node)
         call = mended_aggregate(call)
         if call.name == "regr_r2" and not call.distinct and len(call.arguments) == 2:
             return _fit(call)
-        if call.name == "percentile" and not call.distinct and _is_share(context, call):
-            return _share(context, call)
     name = _SYNONYMS.get(call.name, call.name)
     if call.order and call.name not in ORDERED:
         context.wrong(f"{call.name} takes no WITHIN GROUP", call.node, "leave it out")
@@ -415,25 +417,59 @@ _CANONICAL: dict[str, Callable[[Context, Written], Recipe]] = {
 }
 
 
-def _is_share(context: Context, call: Written) -> bool:
-    """Whether a call is a single percentile of floats."""
-    kind = context.syntax_type(call.arguments[0]) if len(call.arguments) == 2 else None
-    return kind is not None and kind.is_float and isinstance(call.arguments[1], exp.Literal)
+# percentiles --------------------------------------------------------------------------------------
 
 
-def _share(context: Context, call: Written) -> Recipe:
-    """percentile of floats from the sorted values: Sail's own misplaces NaN and infinities."""
-    place = f"CAST(count({{}}) - 1 AS DOUBLE) * CAST({context.tree(call.arguments[1])} AS DOUBLE)"
-    sorted_values = "array_sort(collect_list(CAST({} AS DOUBLE)))"
-    low, high = (f"element_at({sorted_values}, CAST({end}({place}) AS INT) + 1)" for end in ("floor", "ceil"))
-    part = f"({place} - floor({place}))"
-    between = f"(1 - {part}) * {low} + {part} * {high}"
-    template = f"CASE WHEN count({{}}) = 0 THEN NULL WHEN {part} = 0 THEN {low} ELSE {between} END"
+def _asked_share(context: Context, call: Written) -> tuple[exp.Expr, Share] | None:
+    """The value as a DOUBLE and the share of a percentile, if the value is a number and the share is written as one."""
+    given: tuple[exp.Expr, ...] = ()
+    descending = False
+    if call.name == "median":
+        given = (*call.arguments, exp.Literal.number("0.5"))
+    elif call.name == "percentile":
+        given = call.arguments
+    elif call.name in ("percentile_cont", "percentile_disc") and len(call.order) == 1:
+        given = (call.order[0].this, *call.arguments)
+        descending = bool(call.order[0].args.get("desc"))
+    if call.distinct or len(given) != 2 or not isinstance(given[1], exp.Literal) or given[1].is_string:
+        return None
+    value, part = given
+    kind = context.syntax_type(value)
+    if kind is None or not (kind.is_integer or kind.is_float or kind.name == "decimal"):
+        return None
+    if not 0 <= float(part.name) <= 1:
+        return None
+    wide = value if kind == DOUBLE else cast(value, DOUBLE)
+    return wide, Share(part.name, descending, call.name == "percentile_disc")
+
+
+def _percentile(context: Context, call: Written, value: exp.Expr, share: Share) -> Recipe:
+    """percentile, percentile_cont, percentile_disc and median, of values as DOUBLE, which have the same order."""
 
     def plan(made: Columns) -> Plan:
-        return Plan((Needed("percentile", None, templated(template, *[made[0]] * template.count("{}"))),))
+        template = share.shown("{}")
+        if not context.typer.coerces:
+            template = share.shown(_ONE_NAN) if share.discrete else _from_sorted_values(share)
+        text = templated(template, *[made[0]] * template.count("{}"))
+        return Plan((Needed("percentile", made[0], text, share),))
 
-    return Recipe((_given(call, call.arguments[0]),), plan)
+    return Recipe((_given(call, value),), plan)
+
+
+_ONE_NAN = "CASE WHEN isnan({}) THEN CAST('NaN' AS DOUBLE) ELSE {} END"
+"""A value as Sail orders it in the right place: it has NaN that was negated before all numbers."""
+
+
+def _from_sorted_values(share: Share) -> str:
+    """An interpolated percentile as Apache Spark has it: Sail's own misplaces NaN, and rounds in another way."""
+    place = f"CAST(count({{}}) - 1 AS DOUBLE) * CAST({share.part} AS DOUBLE)"
+    sorted_values = f"array_sort(collect_list({_ONE_NAN}))"
+    first = "CAST(count({}) AS INT) - " if share.descending else "1 + "
+    low, high = (f"element_at({sorted_values}, {first}CAST({end}({place}) AS INT))" for end in ("floor", "ceil"))
+    rest = f"({place} - floor({place}))"
+    between = f"(1 - {rest}) * {low} + {rest} * {high}"
+    exact = f"WHEN {rest} = 0 THEN {low} WHEN {low} = {high} THEN {low}"
+    return f"CASE WHEN count({{}}) = 0 THEN NULL {exact} ELSE {between} END"
 
 
 def _fit(call: Written) -> Recipe:

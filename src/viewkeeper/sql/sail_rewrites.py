@@ -7,7 +7,6 @@ in `sail_agreement.txt`, and refused.
 
 from __future__ import annotations
 
-import decimal
 import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
@@ -294,21 +293,12 @@ def rewritten(name: str, arguments: Sequence[exp.Expr], kinds: Kinds) -> exp.Exp
 
 def mended_aggregate(call: Written) -> Written:
     """An aggregate rewritten for Sail."""
-    if call.name == "median" and not call.distinct and len(call.arguments) == 1:
-        return replace(call, name="percentile", arguments=(*call.arguments, exp.Literal.number("0.5")))
     if call.name == "percentile_cont" and len(call.arguments) == 1 and len(call.order) == 1:
         part, key = call.arguments[0], call.order[0]
         if key.args.get("desc"):
-            part = _rest(part)
+            part = exp.Sub(this=exp.Literal.number(1), expression=exp.Paren(this=part))
         return replace(call, name="percentile", arguments=(key.this, part), order=())
     return call
-
-
-def _rest(part: exp.Expr) -> exp.Expr:
-    """One minus a share, as a literal if the share is one."""
-    if isinstance(part, exp.Literal) and not part.is_string:
-        return exp.Literal.number(f"{1 - decimal.Decimal(part.name):f}")
-    return exp.Sub(this=exp.Literal.number(1), expression=exp.Paren(this=part))
 
 
 def filled(template: str, arguments: Sequence[exp.Expr]) -> exp.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -284,9 +284,7 @@ class Attaching:
         """
         pushed = self._pushed(base.input, outer)
         groups = tuple(dict.fromkeys(pushed.carriers.values()))
-        calls = tuple(
-            replace(c, text=c.text.substitute(pushed.values)) if c.text is not None else c for c in base.calls
-        )
+        calls = tuple(c.substituted(pushed.values) for c in base.calls)
         outside = set(outer.outputs)
         if not groups:  # only what is computed from the aggregate depends on the outer row
             node: Node = inner_join(self.context, [outer, base], [])

@@ -258,9 +258,7 @@ class Unnesting:
     def _aggregate(self, node: n.Aggregate, need: Need) -> Pushed:
         pushed = self.push(node.input, need)
         groups = tuple(dict.fromkeys((*node.groups, *pushed.carriers.values())))
-        calls = tuple(
-            replace(c, text=c.text.substitute(pushed.values)) if c.text is not None else c for c in node.calls
-        )
+        calls = tuple(c.substituted(pushed.values) for c in node.calls)
         grouped = replace(pushed, node=n.Aggregate(pushed.node, groups, calls))
         return self._with_empty_groups(grouped, node, need) if node.whole else grouped
 

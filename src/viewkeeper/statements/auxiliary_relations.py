@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Numbers
+from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.schema import Column, Schema
 from viewkeeper.algebra.serial import to_json
 from viewkeeper.catalog.definition import AUXILIARY, Definition
@@ -21,6 +21,7 @@ from viewkeeper.plan.auxiliary import Split, split
 from viewkeeper.plan.by_keys import parents_first, without_needless
 from viewkeeper.plan.equal_group_bys import Meaning, meaning_of
 from viewkeeper.plan.group_state import GroupState, group_state
+from viewkeeper.plan.neighbor_columns import neighbor_columns, percentiles
 from viewkeeper.plan.runner_up_columns import ranked_calls, runner_up_columns
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
@@ -38,7 +39,9 @@ def with_auxiliaries(
     that only these use are redefined too, if that can be maintained incrementally.
     """
     if not has_auxiliaries(definition):
-        return replace(definition, stored=to_json(node) if definition.is_stored else None, hidden=(), runners_up="")
+        return replace(
+            definition, stored=to_json(node) if definition.is_stored else None, hidden=(), runners_up="", neighbors=""
+        )
     there = {**tx.state.relations, **tx.created}
     node = parents_first(without_needless(node, declared_keys(there.get)), foreign_keys(there.get))
 
@@ -51,10 +54,10 @@ def with_auxiliaries(
     parts = split(node, new_id, sorted_by(there.get), tx.store.tuning.topk_slack, holds)
     free = [] if former is None or definition.is_demand or former.definition.is_demand else _free(tx, former, others)
     there_are = _auxiliaries(tx, parts, definition.on, definition.lane, free)
-    own = _runners_up(tx, parts.node, former) if definition.is_stored else ""
+    runners_up, neighbors = _beside(tx, parts.node, former) if definition.is_stored else ("", "")
     stored = to_json(_renamed(parts.node, there_are))
     hidden = tuple(dict.fromkeys(place.relation for place in there_are.values()))
-    return replace(definition, stored=stored, hidden=hidden, runners_up=own)
+    return replace(definition, stored=stored, hidden=hidden, runners_up=runners_up, neighbors=neighbors)
 
 
 def _free(tx: OpenTransaction, former: Derived, others: Collection[str]) -> list[Derived]:
@@ -140,19 +143,16 @@ def _auxiliaries(tx: OpenTransaction, parts: Split, on: str, lane: str, free: li
         if again is not None:
             free.remove(again)
             places[key] = _Place(again.id)
-            own = again.definition.runners_up
-            stored = to_json(_renamed(node, places))
-            definition = Definition(
-                AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane, runners_up=own
-            )
+            stored, former = to_json(_renamed(node, places)), again.definition
+            definition = Definition(AUXILIARY, "", tuple(schema.names), {}, stored, uses=uses, lane=lane)
+            definition = replace(definition, runners_up=former.runners_up, neighbors=former.neighbors)
             tx.defined[again.id] = definition
             tx.redefined.add(again.id)
             there.add(as_derived(tx.by_id(again.id)))
             continue
-        own, stored = _runners_up(tx, node), to_json(node)
-        definition = Definition(
-            AUXILIARY, "", tuple(schema.names), {}, stored, on=on, uses=uses, lane=lane, runners_up=own
-        )
+        runners_up, neighbors = _beside(tx, node)
+        definition = Definition(AUXILIARY, "", tuple(schema.names), {}, to_json(node), on=on, uses=uses, lane=lane)
+        definition = replace(definition, runners_up=runners_up, neighbors=neighbors)
         relation = Auxiliary(key, f"_vk_{key}", schema, tx.state.epoch + 1, definition=definition)
         tx.created[key] = relation
         tx.to_load.add(key)
@@ -188,18 +188,28 @@ class _Held:
         return None
 
 
-def _runners_up(tx: OpenTransaction, node: n.Node, former: Derived | None = None) -> str:
-    """The id of the relation with the runners-up of a stored group-by, empty if it has none.
+def _beside(tx: OpenTransaction, node: n.Node, former: Derived | None = None) -> tuple[str, str]:
+    """The ids of the runners-up and of the neighbors of a stored group-by; empty if it has none.
 
-    It is created, unless the relation's `former` definition had one with the same columns.
+    They are created, unless the relation's `former` definition had some with the same columns.
     """
     state = group_state(node)
-    if state is None or not ranked_calls(state.node):
-        return ""
-    columns = runner_up_columns(state.node, Numbers(n.highest(node) + 1_000))
+    if state is None or not state.is_whole:
+        return "", ""
+    numbers, below = Numbers(n.highest(node) + 1_000), state.node
+    had = former.definition if former is not None else None
+    runners_up = neighbors = ""
+    if ranked_calls(below):
+        runners_up = _changed_with(tx, runner_up_columns(below, numbers), had.runners_up if had else "")
+    if percentiles(below):
+        neighbors = _changed_with(tx, neighbor_columns(below, numbers), had.neighbors if had else "")
+    return runners_up, neighbors
+
+
+def _changed_with(tx: OpenTransaction, columns: tuple[Attribute, ...], there: str) -> str:
+    """The id of a relation that is changed together with another: the one that is there if it has these columns."""
     names = tuple(f"c{i}" for i in range(len(columns)))
     schema = Schema(tuple(Column(name, a.type) for name, a in zip(names, columns, strict=True)))
-    there = former.definition.runners_up if former is not None else ""
     if there and tx.by_id(there).schema == schema:
         return there
     definition = Definition(AUXILIARY, "", names, {}, to_json(n.Rows(columns, ())))

@@ -329,7 +329,7 @@ def _drop_all(tx: OpenTransaction, relations: Sequence[Relation]) -> None:
 def _serving(relation: Derived) -> tuple[str, ...]:
     """The ids of the hidden relations that a view or auxiliary relation needs."""
     definition = relation.definition
-    return (*definition.hidden, *((definition.runners_up,) if definition.runners_up else ()))
+    return (*definition.hidden, *definition.beside)
 
 
 def _drop_unused(tx: OpenTransaction, keys: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +41,13 @@ SHOWN = (1, 1_000, 100_000)
 """The numbers of changed rows for which the cost of an incremental refresh is shown."""
 
 
+_BESIDE = {
+    "runners_up": "runners-up, which replace deleted extrema of large groups",
+    "neighbors": "neighbors, among which the percentiles of large groups move",
+}
+"""What stands beside a stored group-by."""
+
+
 @dataclass
 class Part:
     """An auxiliary relation of a view."""
@@ -53,6 +60,7 @@ class Part:
     tree: list[str]
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     runners_up: dict[str, int] | None = None
+    neighbors: dict[str, int] | None = None
 
 
 def explain(store: Store, state: State, name: str, form: str) -> str:
@@ -76,7 +84,8 @@ def explain(store: Store, state: State, name: str, form: str) -> str:
     }
     if definition.group_state is not None:
         body["state"] = f"its own rows are the state of {title(definition.group_state.node)}"
-        body["runners_up"] = _runners_up(state, relation)
+        body["runners_up"] = _size(state, definition.runners_up)
+        body["neighbors"] = _size(state, definition.neighbors)
     body["relevant"] = {
         kind.name.lower(): _relevant(state, query, kind) for kind in (Kinds.ADDITIONS, Kinds.REMOVALS) if kind.name
     }
@@ -134,16 +143,14 @@ def _part(store: Store, state: State, view: Derived, names: Mapping[str, str], k
         len(relation.files),
         list(tree(node)),
         _changes(store, state, relation, names),
-        _runners_up(state, relation),
+        _size(state, relation.definition.runners_up),
+        _size(state, relation.definition.neighbors),
     )
 
 
-def _runners_up(state: State, relation: Derived) -> dict[str, int] | None:
-    """The size of the runners-up of a group-by; None if it has none."""
-    if not relation.definition.runners_up:
-        return None
-    held = state.relations[relation.definition.runners_up]
-    return {"rows": rows_of(held), "files": len(held.files)}
+def _size(state: State, key: str) -> dict[str, int] | None:
+    """The size of a relation; None if there is none."""
+    return {"rows": rows_of(state.relations[key]), "files": len(state.relations[key].files)} if key else None
 
 
 def _named(node: n.Node, names: Mapping[str, str]) -> n.Node:
@@ -279,10 +286,10 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
         lines.append(f"{part['name']} ({part['contents']}){shared}: {count(part['rows'])} in {files}")
         lines += [f"  {line}" for line in part["tree"]]
         lines += [f"  {line}" for line in _change_lines(part["changes"])]
-        lines += [f"  {line}" for line in _runners_up_line(part["runners_up"])]
+        lines += [f"  {line}" for line in _beside_lines(part)]
     if "state" in body:
         lines.append(f"state: {body['state']}")
-        lines += [f"  {line}" for line in _runners_up_line(body["runners_up"])]
+        lines += [f"  {line}" for line in _beside_lines(body)]
     for rederived in body.get("maintenance rules", ()):
         lines.append(f"changes of {rederived['relation']} are derived on demand, by these rules:")
         lines += [f"  ({kind}) {rule}" for kind, rules in rederived["rules"].items() for rule in rules]
@@ -309,12 +316,11 @@ def _text(relation: Derived, body: dict[str, Any], tuning: Tuning) -> str:
     return "\n".join(lines)
 
 
-def _runners_up_line(held: dict[str, int] | None) -> list[str]:
-    """What EXPLAIN says of the runners-up of a group-by; nothing if it has none."""
-    if held is None:
-        return []
-    files = f"{held['files']} file{'' if held['files'] == 1 else 's'}"
-    return [f"runners-up, which replace deleted extrema of large groups: {count(held['rows'])} in {files}"]
+def _beside_lines(body: Mapping[str, Any]) -> Iterator[str]:
+    """What EXPLAIN says of the relations beside a stored group-by."""
+    for kind, what in _BESIDE.items():
+        if (held := body[kind]) is not None:
+            yield f"{what}: {count(held['rows'])} in {held['files']} file{'' if held['files'] == 1 else 's'}"
 
 
 def _from(words: list[str], table: str) -> str:

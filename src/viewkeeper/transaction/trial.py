@@ -229,9 +229,8 @@ def _on_trial(relation: Derived) -> Derived:
     refresh = "full" if definition.refresh == "full" else "incremental"
     recursive = any(isinstance(part, n.Fixpoint) for part in _node(relation).walk())
     lane = definition.lane if recursive else "engine"
-    tried = replace(
-        definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0, lane=lane, runners_up=""
-    )
+    tried = replace(definition, refresh=refresh, on="commit", lag=None, refreshed=0, suspended=0, lane=lane)
+    tried = replace(tried, runners_up="", neighbors="")
     return replace(relation, files=(), former=(), definition=tried, created=0)
 
 

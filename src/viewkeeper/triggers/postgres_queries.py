@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from textwrap import indent
 from typing import Any
 
 from viewkeeper.algebra import nodes as n
-from viewkeeper.algebra.expressions import Attribute, Cast, Expression
+from viewkeeper.algebra.expressions import DOUBLE, Attribute, Call, Cast, Expression, Literal, column
 from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.errors import NotMaintainable
 from viewkeeper.triggers.postgres_narrowing import parts_of, scans
@@ -345,6 +346,10 @@ _STATES = (("0", "_vk_o"), ("1", "_vk_n"))
 
 def _call(call: n.Call) -> str:
     """An aggregate over plain rows."""
+    if call.share is not None and call.argument is not None and not call.share.discrete:
+        part = Decimal(call.share.part)
+        share = Literal(f"{1 - part if call.share.descending else part:f}", DOUBLE)
+        return text_of(Call("percentile", (column(call.argument), share)), GROUP)
     if call.text is not None:
         return text_of(call.text, GROUP)
     if call.argument is None:
