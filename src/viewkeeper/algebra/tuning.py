@@ -83,8 +83,8 @@ class Tuning:
     set_parts: int = 12
     """Most parts of a growing set in a recursion before they are written as one: each is a branch of every query."""
 
-    file_rows: int = 100_000
-    """Rows of a stored file: few enough that a read by a few keys skips most of a relation."""
+    file_rows: int = 1_000_000
+    """Rows of a stored file: each that is looked into costs as much as ten pages, and few are needed for many rows."""
 
     merged_files: int = 12
     """Files of similar size that are merged: fewer would rewrite rows more often, more would slow down reads."""

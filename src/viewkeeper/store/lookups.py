@@ -50,6 +50,9 @@ MOST_PAGES = 0.5
 OFTEN = 6
 """The number of decoded pages of a file's key column from which on all of it is decoded: others will be wanted too."""
 
+OFTEN_IN = 16_000
+"""In larger files so many more: a decoded page for every so many rows."""
+
 MOST_CACHED = 1 / 32
 """The share of the cache that one look-up may fill with pages. Those of thousands of keys are not wanted again."""
 
@@ -295,7 +298,8 @@ class Lookups:
         wanted = wanted.between(lows[0], highs[-1])
         pages = pages_between(highs.searchsorted(wanted.values, "left"), lows.searchsorted(wanted.values, "right"))
         had = self.cache.get(file.path, column.name) or ()
-        if len(pages) > len(lows) * MOST_PAGES or (len(had) >= OFTEN and self._has_room(file)):
+        often = len(had) >= max(OFTEN, file.rows // OFTEN_IN)
+        if len(pages) > len(lows) * MOST_PAGES or (often and self._has_room(file)):
             return None
         (paged,) = self._paged(file, (column,), self._reader(file))
         (values,) = self._pages(file, Schema((column,)), [paged], [pages])
