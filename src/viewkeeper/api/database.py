@@ -97,9 +97,10 @@ def connect(
     """Opens the database at a directory or object-store URL; creates it if it does not exist.
 
     `engine`: "spark", "sail", "sc://host:port" or a SparkSession; if it is left out, $VIEWKEEPER_ENGINE, the engine
-    that the database was made with, or Apache Spark for a new one. `keep`: how much history AS OF and feeds can read;
-    fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`:
-    limits of a recursion. SQL's SET changes these three. `tuning`: thresholds that decide how work is done.
+    that the database was made with, or Apache Spark for a new one. `keep`: how much history AS OF and feeds can
+    read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave the fsyncs out.
+    `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`: limits of a
+    recursion. SQL's SET changes these three. `tuning`: thresholds that decide how work is done.
     """
     if durability not in ("full", "process"):
         raise StorageError(f"there is no durability '{durability}'", hint="use 'full' or 'process'")

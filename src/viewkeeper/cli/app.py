@@ -52,15 +52,14 @@ _INTERRUPTED = "interrupted: what was not finished was not changed"
 class Failed(click.ClickException):
     """A failure with a message for the user; exit code 1. With --format json it is a document like the server's."""
 
-    def __init__(self, message: str, error: ViewkeeperError | None = None) -> None:
+    def __init__(self, message: str, form: str, error: ViewkeeperError | None = None) -> None:
         super().__init__(message)
+        self.form = form
         self.error = error
 
     def show(self, file: Any = None) -> None:
         """Prints it on stderr."""
-        context = click.get_current_context(silent=True)
-        options = None if context is None else context.find_object(Options)
-        if options is not None and options.form == "json":
+        if self.form == "json":
             tell_problem(self.error or ViewkeeperError(self.message))
         else:
             tell_error(self.message)
@@ -122,12 +121,16 @@ class Verbs(click.Group):
         except KeyboardInterrupt as problem:
             raise Interrupted(_INTERRUPTED) from problem
         except ViewkeeperError as problem:
-            raise Failed(str(problem), problem) from problem
+            raise Failed(str(problem), _form(ctx), problem) from problem
         except OSError as problem:
             if problem.errno == errno.EPIPE:
                 raise
             where = f": {problem.filename}" if problem.filename else ""
-            raise Failed(f"{problem.strerror or problem}{where}") from problem
+            raise Failed(f"{problem.strerror or problem}{where}", _form(ctx)) from problem
+
+
+def _form(ctx: click.Context) -> str:
+    return ctx.obj.form if isinstance(ctx.obj, Options) else "table"
 
 
 def _has_value(parameter: click.Parameter) -> bool:

@@ -80,7 +80,8 @@ def _makes_table(script: str) -> bool:
 
 def _changed_views(commit: Commit) -> dict[str, Change]:
     """The changes of views that follow from changes of tables; none for a commit that only defines views."""
-    views = {name: change for name, change in commit.changes.items() if name in commit.report}
+    tables = {name for name, report in commit.report.items() if report.strategy == "change"}
+    views = {name: change for name, change in commit.changes.items() if name not in tables}
     return views if len(views) < len(commit.changes) else {}
 
 

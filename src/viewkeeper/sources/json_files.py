@@ -58,11 +58,10 @@ def _array_over_lines(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             value, end = _DECODER.raw_decode(rest)
-        except (ValueError, RecursionError) as problem:
-            more = next(lines, None)
-            if more is None or len(rest) > LARGEST:
-                why = "the array is not closed" if more is None else str(problem).split(":")[0]
-                raise _not_json(file, number, why) from None
+        except json.JSONDecodeError as problem:
+            more = next(lines, None) if _is_cut(problem, rest) and len(rest) <= LARGEST else None
+            if more is None:
+                raise _not_json(file, number, problem.msg) from None
             held = rest + _text(file, more, number) + "\n"
             continue
         if not isinstance(value, dict):
@@ -70,6 +69,11 @@ def _array_over_lines(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
         number += rest[:end].count("\n")
         held = rest[end:]
+
+
+def _is_cut(problem: json.JSONDecodeError, text: str) -> bool:
+    """Whether what is wrong with an object is that its end is missing."""
+    return problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated string")
 
 
 _BETWEEN = " \t\r\n,"

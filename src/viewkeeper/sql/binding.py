@@ -13,6 +13,7 @@ from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.dialect import COMPARISONS
 from viewkeeper.sql.functions import WINDOW_ONLY, WITHOUT_BRACKETS, is_moving_time, why_not_deterministic
+from viewkeeper.sql.parameters import without_value
 from viewkeeper.sql.scopes import Scope, Visible, name_parts, unknown
 from viewkeeper.sql.subqueries import Subquery
 
@@ -220,10 +221,7 @@ class Binder:
                 _HINTS["clock"],
             )
         if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
-            named = bool(node.name)
-            given = f'{{"{node.name}": ...}}' if named else "[...]"
-            written = f":{node.name}" if named else "?"
-            self.context.wrong(f"the parameter {written} has no value", node, f"give it: db.sql(text, {given})")
+            raise without_value(node, self.context.place(node))
 
     def _refuse_function(self, name: str, arguments: int, node: exp.Expr) -> None:
         reason = why_not_deterministic(name, arguments)

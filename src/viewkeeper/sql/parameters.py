@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.algebra.expressions import BOOLEAN, DATE, DOUBLE, INT, STRING, VOID, Literal
 from viewkeeper.algebra.spark_text import literal_text
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import Place, SqlError, TypeMismatch
+from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.tokens import tokenize
 
 Parameters = Mapping[str, Any] | Sequence[Any]
@@ -81,6 +83,20 @@ def with_values(text: str, parameters: Parameters | None) -> Bound:
         parts += [text[position : piece.start], piece.literal]
         position = piece.end
     return Bound(text, "".join([*parts, text[position:]]), tuple(pieces))
+
+
+def without_value(node: exp.Expr, place: Place | None) -> SqlError:
+    """The error for a parameter that no value is given for."""
+    named = node.name not in ("", "?")
+    written, given = (f":{node.name}", f'{{"{node.name}": ...}}') if named else ("?", "[...]")
+    return SqlError(f"the parameter {written} has no value", place=place, hint=f"give it: db.sql(text, {given})")
+
+
+def refuse_parameters(query: QueryText) -> None:
+    """Raises if a query has a parameter that no value is given for."""
+    found = query.tree.find(exp.Placeholder)
+    if found is not None:
+        raise without_value(found, query.place(found.meta["start"], found.meta["end"] + 1))
 
 
 def _named(text: str, values: Mapping[str, Any]) -> list[_Piece]:

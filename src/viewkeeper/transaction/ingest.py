@@ -58,11 +58,9 @@ def _arrow(rows: Any) -> pa.Table:
         return rows
     if type(rows).__module__.startswith("pandas."):
         return pa.Table.from_pandas(rows, preserve_index=False)
-    if hasattr(rows, "to_arrow"):  # polars would export views of strings by the C stream
-        made = rows.to_arrow()
-        return made if isinstance(made, pa.Table) else pa.table(made)
     try:
-        return pa.table(rows)
+        made = rows.to_arrow() if hasattr(rows, "to_arrow") else rows  # polars exports views of strings by the C stream
+        return made if isinstance(made, pa.Table) else pa.table(made)
     except (pa.ArrowException, TypeError, ValueError) as problem:
         raise TypeMismatch(
             f"a {type(rows).__name__} is not a table with columns", detail=str(problem), hint="give a data frame"
