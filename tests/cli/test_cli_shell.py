@@ -20,6 +20,7 @@ from tests.cli.test_cli_process import PROGRAM
 from viewkeeper.cli.shell_input import is_complete
 
 ENTER, TAB, UP, CTRL_C, CTRL_D = "\r", "\t", "\x1b[A", "\x03", "\x04"
+PLAIN = {"TERM": "xterm", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1", "COLUMNS": "120", "LINES": "40"}
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
 
 
@@ -36,7 +37,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         self._process = subprocess.Popen(
             [PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=_own_terminal,
-            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40", **environment},
+            env={**os.environ, **PLAIN, **environment},
         )  # fmt: skip
         os.close(theirs)
         self._shown = ""
@@ -45,7 +46,7 @@ class Terminal:
         """Types some keys."""
         os.write(self._ours, text.encode())
 
-    def shows(self, wanted: str, seconds: float = 60.0) -> str:
+    def shows(self, wanted: str, seconds: float = 30.0) -> str:
         """Waits until something is shown; what was shown since the last time."""
         until = time.monotonic() + seconds
         while wanted not in self._shown:
@@ -80,34 +81,35 @@ def terminal(tmp_path: Path, engine: str) -> Iterator[Terminal]:
 @pytest.mark.spark_long
 def test_a_morning_in_the_shell(terminal: Terminal, tmp_path: Path) -> None:
     terminal.shows("a new database at lake")
-    terminal.shows("lake> ")
+    terminal.shows("lake>")
     terminal.types(f"CREATE TABLE sales (id BIGINT PRIMARY KEY,{ENTER}region STRING);{ENTER}")
     terminal.shows("epoch 1")
-    terminal.types(f"CREATE MATERIALIZED VIEW counts AS SELECT region, count(*) AS n FROM sales GROUP BY 1;{ENTER}")
+    terminal.types(f"CREATE MATERIALIZED VIEW by_region AS SELECT region, count(*) AS n FROM sales GROUP BY 1;{ENTER}")
     terminal.shows("epoch 2")
     terminal.types(f"INSERT INTO sales VALUES (1, 'EU');{ENTER}")
-    terminal.shows("+ EU | 1")
     terminal.shows("epoch 3, 1 row")
+    terminal.shows("+ EU | 1")
 
-    terminal.types(f"SELECT * FROM cou{TAB}")  # completed to the view's name
-    terminal.shows("counts")
+    terminal.types(f"SELECT * FROM by_r{TAB}")  # completed to the view's name
+    terminal.shows("by_region")
     terminal.types(f";{ENTER}")
     terminal.shows("(1 row)")
     terminal.types("SELECT nonsense")
     terminal.types(CTRL_C)  # gives up the line
-    terminal.shows("lake> ")
+    terminal.shows("lake>")
     terminal.types(f"SELECT nme FROM sales;{ENTER}")
     terminal.shows("there is no column 'nme'")
     terminal.types(f"BEGIN;{ENTER}")
-    terminal.shows("lake*> ")
+    terminal.shows("lake*>")
     terminal.types(f"ROLLBACK;{ENTER}")
-    terminal.shows("lake> ")
-    terminal.types(f".changes counts{ENTER}")
+    terminal.shows("lake>")
+    terminal.types(f".changes by_region{ENTER}")
     terminal.shows("epoch 3")
     terminal.types(f".format json{ENTER}.ls{ENTER}")
-    terminal.shows('"name": "counts"')
+    terminal.shows('"name": "by_region"')
     terminal.types(f".nothing{ENTER}")
     terminal.shows("there is no command .nothing")
+    terminal.shows("lake>")
     terminal.types(CTRL_D)
     assert terminal.ends() == 0
     assert "SELECT nme FROM sales;" in (tmp_path / "history").read_text()
@@ -115,7 +117,7 @@ def test_a_morning_in_the_shell(terminal: Terminal, tmp_path: Path) -> None:
 
 @pytest.mark.spark_long
 def test_ctrl_c_gives_up_a_statement_and_not_the_shell(terminal: Terminal) -> None:
-    terminal.shows("lake> ")
+    terminal.shows("lake>")
     terminal.types(f"CREATE TABLE t (id BIGINT);{ENTER}")
     terminal.shows("epoch 1")
     terminal.types(f"SELECT count(*) FROM range(400000) a JOIN range(400000) b ON sin(a.id) * b.id > 2e9;{ENTER}")

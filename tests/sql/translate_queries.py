@@ -214,11 +214,6 @@ WRITTEN_OTHERWISE = [
         "SELECT id FROM k WHERE id IN (SELECT c - 99 FROM u)",
     ),
     (
-        "WITH RECURSIVE r(n, d) AS (SELECT id, 0 FROM k WHERE id = 1 UNION "
-        "SELECT n + 1, d + CAST(1 AS BIGINT) FROM r WHERE n < 4) SELECT n, d FROM r",
-        "SELECT n, n - 1 FROM range(1, 5) AS r(n)",
-    ),
-    (
         "SELECT a, percentile_cont(0.5) WITHIN GROUP (ORDER BY b) FILTER (WHERE b > 5) AS p FROM t GROUP BY a",
         "SELECT a, quantile_cont(b, 0.5) FILTER (WHERE b > 5) FROM t GROUP BY a",
     ),

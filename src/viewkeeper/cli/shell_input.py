@@ -12,27 +12,35 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from sqlglot.tokenizer_core import TokenType
 
 from viewkeeper.errors import SqlError
-from viewkeeper.sql.tokens import split
+from viewkeeper.sql.tokens import split, tokenize
 
 if TYPE_CHECKING:
     from viewkeeper.catalog.state import State
 
-WORDS = []
+WORDS = """
+ADD ALTER ALL AND AS ASSERTION AVG BEGIN BETWEEN BY CASE CAST CHECK COLUMN COMMIT COUNT CREATE CROSS DELETE DESC
+DESCRIBE DISTINCT DROP ELSE END EPOCH EXCEPT EXISTS EXPLAIN FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS
+JOIN KEY LEFT LIKE LIMIT MATERIALIZED MAX MERGE MIN NOT NULL ON OR ORDER OVER PARTITION PRIMARY RECURSIVE REFRESH RIGHT
+ROLLBACK RULE SELECT SET SHOW SUBSCRIBE SUM TABLE TABLES THEN TRUNCATE UNION UPDATE VALUES VERIFY VIEW VIEWS WHEN WHERE
+WITH
+"""
 
 
 def is_complete(text: str) -> bool:
     """Whether what was typed so far can be run: a command with a dot, or statements up to a semicolon."""
     if not text.strip() or text.lstrip().startswith("."):
         return True
-    if not text.rstrip().endswith(";"):
-        return False
     try:
-        statements = split(text)
+        statements, tokens = split(text), tokenize(text)
     except SqlError:  # a quote or comment is still open
         return False
-    return not statements or str(statements[-1].tokens[-1].text) != ";"
+    if not tokens:
+        return True
+    ends = tokens[-1].token_type == TokenType.SEMICOLON
+    return ends and (not statements or statements[-1].end <= tokens[-1].start)
 
 
 class Names(Completer):
@@ -54,7 +62,7 @@ class Names(Completer):
         for name, kind in self._names().items():
             if name.lower().startswith(word.lower()):
                 yield Completion(name, -len(word), display_meta=kind)
-        for each in WORDS:
+        for each in WORDS.split():
             if each.startswith(word.upper()):
                 yield Completion(each if word.isupper() else each.lower(), -len(word))
 

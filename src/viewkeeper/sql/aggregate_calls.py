@@ -123,7 +123,7 @@ def same(one: exp.Expr, other: exp.Expr) -> bool:
         return True
     if type(one) is not type(other) or not isinstance(one, _EITHER_WAY):
         return False
-    left, right, first, second = one.left, one.right, other.left, other.right
+    left, right, first, second = one.this, one.expression, other.this, other.expression
     return (same(left, first) and same(right, second)) or (same(left, second) and same(right, first))
 
 

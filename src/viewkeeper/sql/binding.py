@@ -235,7 +235,7 @@ def _without_nulls(query: exp.Expr) -> exp.Expr:
     if not any(isinstance(item.unalias(), exp.Null) for item in getattr(query, "selects", ())):
         return query
     made = query.copy()
-    for item in made.selects:
+    for item in getattr(made, "selects", ()):
         if isinstance(item.unalias(), exp.Null):
             item.unalias().replace(exp.Literal.number(1))
     return made
