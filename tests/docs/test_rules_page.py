@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import viewkeeper as vk
-from viewkeeper.cli.output import table_lines
+from viewkeeper.algebra.text_tables import table_lines
 from viewkeeper.rules.webhooks import signature
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "rules.md"

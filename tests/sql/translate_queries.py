@@ -183,6 +183,43 @@ OTHER_AGGREGATES = [
     ("SELECT a, s, count(*) FROM t GROUP BY a, s WITH ROLLUP", "SELECT a, s, count(*) FROM t GROUP BY ROLLUP (a, s)"),
 ]
 
+WRITTEN_OTHERWISE = [
+    ("SELECT a + 1 AS m, count(*) AS n FROM t GROUP BY m", "SELECT a + 1, count(*) FROM t GROUP BY a + 1"),
+    ("SELECT 1 + a AS m, sum(b) AS n FROM t GROUP BY a + 1", "SELECT a + 1, sum(b) FROM t GROUP BY a + 1"),
+    (
+        "SELECT a + b AS m FROM t GROUP BY b + a HAVING b + a > 3 AND (a + b) * 2 < 100",
+        "SELECT DISTINCT a + b FROM t WHERE a + b > 3 AND (a + b) * 2 < 100",
+    ),
+    (
+        "SELECT a + 1 AS p, s AS q, count(*) AS n FROM t GROUP BY CUBE (p, q)",
+        "SELECT a + 1, s, count(*) FROM t GROUP BY CUBE (a + 1, s)",
+    ),
+    (
+        "SELECT s, count(NULL) AS n, count(*) FILTER (WHERE true) AS m FROM t GROUP BY s",
+        "SELECT s, 0, count(*) FROM t GROUP BY s",
+    ),
+    (
+        "SELECT a FROM t WHERE EXISTS (SELECT NULL FROM u WHERE u.a = t.a)",
+        "SELECT a FROM t WHERE a IN (SELECT a FROM u)",
+    ),
+    ("SELECT * FROM LATERAL (SELECT a FROM t) AS x", "SELECT a FROM t"),
+    ("SELECT x.* FROM k, LATERAL (SELECT k.*) AS x", "SELECT * FROM k"),
+    (
+        "SELECT (SELECT max(c) FROM u WHERE u.a = t.a) AS m, count(*) AS n FROM t "
+        "GROUP BY (SELECT max(c) FROM u WHERE u.a = t.a)",
+        "SELECT m, count(*) FROM (SELECT (SELECT max(c) FROM u WHERE u.a = t.a) AS m FROM t) GROUP BY m",
+    ),
+    (
+        "SELECT k.id FROM k WHERE EXISTS (SELECT 1 FROM u AS x(k, c, s) WHERE k.id = x.c - 99)",
+        "SELECT id FROM k WHERE id IN (SELECT c - 99 FROM u)",
+    ),
+    (
+        "SELECT a, percentile_cont(0.5) WITHIN GROUP (ORDER BY b) FILTER (WHERE b > 5) AS p FROM t GROUP BY a",
+        "SELECT a, quantile_cont(b, 0.5) FILTER (WHERE b > 5) FROM t GROUP BY a",
+    ),
+]
+"""Forms of Spark SQL that DuckDB does not have, or has in another way."""
+
 SET_OPERATIONS = [
     "SELECT a FROM t UNION ALL SELECT a FROM u",
     "SELECT a FROM t UNION SELECT a FROM u",
@@ -417,4 +454,4 @@ def all_queries() -> list[tuple[str, str]]:
     """Every query with what DuckDB gets."""
     same = [*SIMPLE, *JOINS, *AGGREGATES, *SET_OPERATIONS, *WINDOWS, *LIMITS, *SUBQUERIES]
     pairs = [(text, text.replace("`", '"')) for text in same]
-    return [*pairs, *SEMI, *OTHER_AGGREGATES, *GENERATORS, *PIVOTS]
+    return [*pairs, *SEMI, *OTHER_AGGREGATES, *WRITTEN_OTHERWISE, *GENERATORS, *PIVOTS]

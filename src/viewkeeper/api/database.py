@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from viewkeeper.algebra.tuning import Tuning
 from viewkeeper.algebra.types import parse_type
 from viewkeeper.api.rule_actions import RuleActions, RuleFunction, rule_statement
 from viewkeeper.api.table import Table
-from viewkeeper.api.transaction import Transaction
+from viewkeeper.api.transaction import Transaction, repeatable
 from viewkeeper.api.view import View
 from viewkeeper.catalog import relations as rel
 from viewkeeper.catalog.active_rules import ActiveRule
@@ -55,6 +55,7 @@ from viewkeeper.query.result import Result
 from viewkeeper.query.verification import Certificate
 from viewkeeper.rules.detached import DetachedRules
 from viewkeeper.rules.processing import RuleProcessing
+from viewkeeper.sql.parameters import Parameters
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.asking import (
     explain_rule_named,
@@ -95,10 +96,11 @@ def connect(
 ) -> Database:
     """Opens the database at a directory or object-store URL; creates it if it does not exist.
 
-    `engine`: "spark" (default; or $VIEWKEEPER_ENGINE), "sail", "sc://host:port" or a SparkSession. `keep`: how much
-    history AS OF and feeds can read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave
-    the fsyncs out. `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`:
-    limits of a recursion. SQL's SET changes these three. `tuning`: thresholds that decide how work is done.
+    `engine`: "spark", "sail", "sc://host:port" or a SparkSession; if it is left out, $VIEWKEEPER_ENGINE, the engine
+    that the database was made with, or Apache Spark for a new one. `keep`: how much history AS OF and feeds can
+    read; fixed at creation, like `time_zone`. `durability`: "full", or "process" to leave the fsyncs out.
+    `statement_timeout`: how long a statement may take, such as "30 s"; `max_rounds` and `max_rows`: limits of a
+    recursion. SQL's SET changes these three. `tuning`: thresholds that decide how work is done.
     """
     if durability not in ("full", "process"):
         raise StorageError(f"there is no durability '{durability}'", hint="use 'full' or 'process'")
@@ -106,7 +108,8 @@ def connect(
     conf = dict(spark_conf or {})
     storage = open_storage(os.fspath(path), options, durability)
     state = find_state(storage)
-    choice = engine if engine is not None else os.environ.get("VIEWKEEPER_ENGINE") or "spark"
+    own = state.settings.engine if state is not None else "spark"
+    choice = engine if engine is not None else os.environ.get("VIEWKEEPER_ENGINE") or own
     opened = open_engine(choice, state.settings if state else None, conf, options)
     if not opened.is_local:
         opened.check()
@@ -229,14 +232,15 @@ class Database:
 
     # SQL -----------------------------------------------------------------------------------------
 
-    def sql(self, text: str, dialect: str = "spark") -> Result:
+    def sql(self, text: str, parameters: Parameters | None = None, *, dialect: str = "spark") -> Result:
         """Runs one or several statements and returns the last result.
 
-        Without BEGIN each statement commits alone; an error names its statement, and earlier ones stay committed.
+        `parameters` are values for `:name` (a dict) or `?` (a list). Without BEGIN each statement commits alone; an
+        error names its statement, and earlier ones stay committed.
         """
         if dialect != "spark":
             raise SqlError(f"the dialect '{dialect}' is not supported", hint="use dialect='spark'")
-        return last(self.script(text))
+        return last(self.script(text, parameters))
 
     def datalog(self, text: str) -> Result:
         """Runs a Datalog program in Souffle's syntax, or adds (+) and removes (-) rules, all or nothing.
@@ -260,9 +264,9 @@ class Database:
         schemas = {relation.name: relation.schema for relation in relations if not relation.is_hidden}
         return self.sql(question(text, schemas, self._store.known_functions()))
 
-    def script(self, text: str) -> Iterator[Result]:
+    def script(self, text: str, parameters: Parameters | None = None) -> Iterator[Result]:
         """Runs statements one after the other, each when its result is asked for."""
-        return each_statement(text, self._statement)
+        return each_statement(text, self._statement, parameters)
 
     @property
     def in_transaction(self) -> bool:
@@ -305,6 +309,29 @@ class Database:
         """A transaction for the action of a detached rule, and the rules that it may fire."""
         begun = Transaction(self)
         return begun._tx, begun._rules
+
+    def insert(self, table: str, rows: Any) -> Result:
+        """Inserts rows, as `tx.insert` does, in a transaction of their own."""
+        return self._counted(lambda tx, given: tx.insert(table, given), rows)
+
+    def upsert(self, table: str, rows: Any) -> Result:
+        """Inserts rows, replacing those with the same primary key, in a transaction of their own."""
+        return self._counted(lambda tx, given: tx.upsert(table, given), rows)
+
+    def delete(self, table: str, rows: Any, *, missing: str = "error") -> Result:
+        """Deletes whole rows, as `tx.delete` does, in a transaction of their own."""
+        return self._counted(lambda tx, given: tx.delete(table, given, missing=missing), rows)
+
+    def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> Result:
+        """Deletes the rows with these primary keys, in a transaction of their own."""
+        return self._counted(lambda tx, given: tx.delete_by_key(table, given, missing=missing), keys)
+
+    def _counted(self, action: Callable[[Transaction, Any], int], rows: Any) -> Result:
+        """A change given as rows: in the transaction that this thread opened with BEGIN, or in one of its own."""
+        kept, current = repeatable(rows), self._current()
+        if current is not None:
+            return Result(count=action(current, kept))
+        return self._alone(lambda tx: Result(count=action(tx, kept)))
 
     def on_commit(self, call: Callable[[Commit, float], None]) -> Callable[[], None]:
         """Calls a function after every commit made with this object, with its seconds; returns what ends that."""
@@ -473,17 +500,25 @@ class Database:
     def load(
         self,
         table: str,
-        path: str,
+        path: str | Sequence[str],
         *,
         format: str | None = None,
         options: Mapping[str, str] | None = None,
         create: bool = False,
+        upsert: bool = False,
     ) -> Result:
-        """Loads a Parquet, CSV or JSON file into a table, as one transaction.
+        """Loads a Parquet, CSV or JSON file, or several, into a table, as one transaction.
 
-        With `create` a missing table is created with the columns of the file.
+        A path may be a pattern with * or a directory. With `create` a missing table is created with the columns of the
+        file; with `upsert` rows replace those with the same primary key.
         """
-        return self._alone(lambda tx: Result(count=tx.load(table, path, format=format, options=options, create=create)))
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+
+        def loaded(tx: Transaction) -> Result:
+            counts = [tx.load(table, p, format=format, options=options, create=create, upsert=upsert) for p in paths]
+            return Result(count=sum(counts))
+
+        return self._alone(loaded)
 
     def ls(self, *, hidden: bool = False) -> list[dict[str, Any]]:
         """The relations: name, kind, columns, files, stored_rows (signed rows stored), bytes, options and stale_since.

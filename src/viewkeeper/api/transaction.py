@@ -18,6 +18,7 @@ from viewkeeper.query.preview import Preview, preview
 from viewkeeper.query.result import Result
 from viewkeeper.rules.processing import RuleProcessing
 from viewkeeper.sql import parsed_statements as sql
+from viewkeeper.sql.parameters import Parameters
 from viewkeeper.sql.rule_effects import CHANGING
 from viewkeeper.sql.tokens import Statement
 from viewkeeper.statements.define_datalog import run_program
@@ -67,9 +68,9 @@ class Transaction:
         else:
             self.rollback()
 
-    def sql(self, text: str) -> Result:
-        """Runs statements inside the transaction and returns the last result."""
-        return last(each_statement(text, self._statement))
+    def sql(self, text: str, parameters: Parameters | None = None) -> Result:
+        """Runs statements inside the transaction and returns the last result; `parameters` as in `db.sql`."""
+        return last(each_statement(text, self._statement, parameters))
 
     def _statement(self, statement: Statement) -> Result:
         with self._db._store.engine.running():
@@ -109,24 +110,24 @@ class Transaction:
 
     def insert(self, table: str, rows: Any) -> int:
         """Inserts rows: tuples, dicts, an Arrow table, a pandas, polars or Spark DataFrame."""
-        kept = _repeatable(rows)
+        kept = repeatable(rows)
         return self._step(lambda: rowwise.insert_rows(self._tx, self._tx.table(table), kept))
 
     def delete(self, table: str, rows: Any, *, missing: str = "error") -> int:
         """Deletes whole rows, as many copies as given; missing="ignore" skips rows that do not exist."""
         _check_missing(missing)
-        kept = _repeatable(rows)
+        kept = repeatable(rows)
         return self._step(lambda: rowwise.delete_rows(self._tx, self._tx.table(table), kept, missing))
 
     def delete_by_key(self, table: str, keys: Any, *, missing: str = "error") -> int:
         """Deletes the rows with these primary keys."""
         _check_missing(missing)
-        kept = _repeatable(keys)
+        kept = repeatable(keys)
         return self._step(lambda: rowwise.delete_by_key(self._tx, self._tx.table(table), kept, missing))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Inserts rows, replacing those with the same primary key."""
-        kept = _repeatable(rows)
+        kept = repeatable(rows)
         return self._step(lambda: rowwise.upsert(self._tx, self._tx.table(table), kept))
 
     def load(
@@ -137,13 +138,18 @@ class Transaction:
         format: str | None = None,
         options: Mapping[str, str] | None = None,
         create: bool = False,
+        upsert: bool = False,
     ) -> int:
-        """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name."""
+        """Loads a Parquet, CSV or JSON file; with `create` into a new table if there is none of that name.
+
+        With `upsert` its rows replace those with the same primary key.
+        """
         tx, source, settings = self._tx, os.fspath(path), dict(options or {})
         if create and tx.find(table) is None:
             refuse_reserved(table)
             tx.create(table, self._surviving(lambda: loading.schema_of_file(tx, source, format, settings)))
-        return self._step(lambda: loading.load_file(tx, tx.table(table), source, format, settings))
+        action = loading.upsert_file if upsert else loading.load_file
+        return self._step(lambda: action(tx, tx.table(table), source, format, settings))
 
     def check(self) -> None:
         """An assertion point: runs deferred rules and assertions now, instead of at the commit alone."""
@@ -263,7 +269,7 @@ class _Session:
         )
 
 
-def _repeatable(rows: Any) -> Any:
+def repeatable(rows: Any) -> Any:
     """Rows that can be read twice, because a step may have to run again."""
     return list(rows) if isinstance(rows, Iterator) else rows
 

@@ -17,17 +17,20 @@ from click.core import ParameterSource
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.cli.analyze import analyze
 from viewkeeper.cli.bench import bench
+from viewkeeper.cli.changes import changes
 from viewkeeper.cli.compact import compact
+from viewkeeper.cli.datalog import datalog
 from viewkeeper.cli.demo import demo
 from viewkeeper.cli.doctor import doctor
 from viewkeeper.cli.explain import explain
 from viewkeeper.cli.history import history
 from viewkeeper.cli.load import load
 from viewkeeper.cli.ls import ls
-from viewkeeper.cli.output import FORMATS, note, tell_error
+from viewkeeper.cli.output import FORMATS, note, tell_error, tell_problem
 from viewkeeper.cli.rules import rules
 from viewkeeper.cli.serve import serve
 from viewkeeper.cli.session import Options
+from viewkeeper.cli.shell import shell
 from viewkeeper.cli.show import show
 from viewkeeper.cli.sql import sql
 from viewkeeper.cli.subscribe import subscribe
@@ -47,11 +50,19 @@ _INTERRUPTED = "interrupted: what was not finished was not changed"
 
 
 class Failed(click.ClickException):
-    """A failure with a message for the user; exit code 1."""
+    """A failure with a message for the user; exit code 1. With --format json it is a document like the server's."""
+
+    def __init__(self, message: str, form: str, error: ViewkeeperError | None = None) -> None:
+        super().__init__(message)
+        self.form = form
+        self.error = error
 
     def show(self, file: Any = None) -> None:
         """Prints it on stderr."""
-        tell_error(self.message)
+        if self.form == "json":
+            tell_problem(self.error or ViewkeeperError(self.message))
+        else:
+            tell_error(self.message)
 
 
 class Interrupted(click.ClickException):
@@ -71,6 +82,38 @@ class Verbs(click.Group):
         """The verbs as they were added."""
         return list(self.commands)
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Adds a verb, whose help says where the global options may stand."""
+        cmd.epilog = cmd.epilog or "--db, --engine, --format and --timeout may stand here too: viewkeeper --help."
+        super().add_command(cmd, name)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the options; global ones may stand after the verb."""
+        return super().parse_args(ctx, self._globals_first(args))
+
+    def _globals_first(self, args: list[str]) -> list[str]:
+        """The arguments with global options before the verb, unless the verb has an option of that name itself."""
+        takes_value = {name for each in self.params if _has_value(each) for name in each.opts}
+        verb = 0
+        while verb < len(args) and args[verb].startswith("-"):
+            verb += 2 if args[verb] in takes_value else 1
+        command = self.commands.get(args[verb]) if verb < len(args) else None
+        if command is None:
+            return args
+        movable = takes_value - _own_options(command)
+        front, rest = args[:verb], args[verb : verb + 1]
+        position = verb + 1
+        while position < len(args) and args[position] != "--":
+            name, has_value, _ = args[position].partition("=")
+            length = 1 if has_value else 2
+            if name in movable:
+                front += args[position : position + length]
+                position += length
+            else:
+                rest.append(args[position])
+                position += 1
+        return [*front, *rest, *args[position:]]
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a verb. A closed pipe is left to click, which ends without a traceback."""
         try:
@@ -78,12 +121,27 @@ class Verbs(click.Group):
         except KeyboardInterrupt as problem:
             raise Interrupted(_INTERRUPTED) from problem
         except ViewkeeperError as problem:
-            raise Failed(str(problem)) from problem
+            raise Failed(str(problem), _form(ctx), problem) from problem
         except OSError as problem:
             if problem.errno == errno.EPIPE:
                 raise
             where = f": {problem.filename}" if problem.filename else ""
-            raise Failed(f"{problem.strerror or problem}{where}") from problem
+            raise Failed(f"{problem.strerror or problem}{where}", _form(ctx)) from problem
+
+
+def _form(ctx: click.Context) -> str:
+    return ctx.obj.form if isinstance(ctx.obj, Options) else "table"
+
+
+def _has_value(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not parameter.is_flag
+
+
+def _own_options(command: click.Command) -> set[str]:
+    """The names of the options of a verb, and of the verbs below it."""
+    own = {name for each in command.params for name in each.opts}
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*map(_own_options, below))
 
 
 def _engine(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -136,7 +194,7 @@ def cli(ctx: click.Context, db: str, engine: str | None, form: str, timeout: str
     ctx.obj = Options(db or "lake", engine, form, db_given=given, timeout=timeout)
 
 
-_FIRST = (demo, sql, load, ls, show, explain, analyze, rules, verify, subscribe, history)
+_FIRST = (demo, sql, shell, datalog, load, ls, show, explain, analyze, rules, verify, changes, subscribe, history)
 _LATER = (serve, token, compact, vacuum, bench, doctor, version)
 for verb in (*_FIRST, *_LATER):
     cli.add_command(verb)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from viewkeeper.algebra.json_values import to_text
-from viewkeeper.cli.output import count_of, stdout, table_lines
+from viewkeeper.algebra.text_tables import table_lines
+from viewkeeper.cli.output import count_of, stdout
 from viewkeeper.cli.progress import moving, of_views
 from viewkeeper.errors import ViewkeeperError
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import decimal
 import json
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from viewkeeper.algebra.json_values import to_json
-from viewkeeper.cli.value_texts import to_cell, to_csv
+from viewkeeper.algebra.text_tables import FIRST, Row, signed_lines, table_lines
+from viewkeeper.cli.value_texts import to_csv
 
 if TYPE_CHECKING:
+    from viewkeeper.errors import ViewkeeperError
     from viewkeeper.query.result import Result
+    from viewkeeper.transaction.change import Change
 
 FORMATS = ("table", "json", "csv")
-Row = Sequence[Any]
-
-_NUMBERS = (int, float, decimal.Decimal)
 
 
 def stdout() -> Console:
@@ -42,6 +40,13 @@ def note(text: str) -> None:
 def tell_error(text: str) -> None:
     """Prints an error."""
     stderr().print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+
+
+def tell_problem(error: ViewkeeperError) -> None:
+    """Prints an error as one line of JSON, with a stable code: the document that the server answers with."""
+    from viewkeeper.server.http_problems import problem_of
+
+    sys.stderr.write(json.dumps(to_json(problem_of(error).document()), ensure_ascii=False) + "\n")
 
 
 def print_rows(
@@ -80,10 +85,41 @@ def rows_of(table: Any) -> Iterable[Row]:
     """The rows of an Arrow table, converted batch by batch."""
     import pyarrow as pa
 
-    from viewkeeper.query.result import Result
+    from viewkeeper.algebra.fetched_rows import rows_of_arrow
 
     for batch in table.to_batches(max_chunksize=5_000):
-        yield from Result(table=pa.Table.from_batches([batch])).rows()
+        yield from rows_of_arrow(pa.Table.from_batches([batch]))
+
+
+def print_signed(console: Console, rows: Iterable[Row], weights: Sequence[int]) -> None:
+    """Prints the rows of a change, each with its sign: inserted ones green, deleted ones red."""
+    for line, weight in zip(signed_lines(rows, weights), weights, strict=True):
+        console.print(Text(f"  {line}", style="green" if weight > 0 else "red"), soft_wrap=True)
+
+
+def print_change(title: str, change: Change, *, whole: bool = False) -> None:
+    """Prints the first rows of a change under a title, or how many there are; with `whole` all of them."""
+    console = stdout()
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    if not whole and not change.is_shown:
+        note(f"  about {count_of(change.stored, 'row')}; `viewkeeper changes` prints them")
+        return
+    rows, weights = change.first(change.rows.num_rows if whole else FIRST)
+    print_signed(console, rows, weights)
+    if not whole and change.rows.num_rows > FIRST:
+        note(f"  ... and {change.rows.num_rows - FIRST:,} more")
+
+
+def updates_of(change: Change) -> list[dict[str, Any]]:
+    """The rows of a change as JSON, as frames have them."""
+    rows, weights = change.first(change.rows.num_rows)
+    return [{"row": to_json(row), "diff": weight} for row, weight in zip(rows, weights, strict=True)]
+
+
+def print_line(body: dict[str, Any]) -> None:
+    """Prints one JSON object on one line."""
+    sys.stdout.write(json.dumps(to_json(body), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
 
 
 def _print_json(columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -114,31 +150,6 @@ def _print_table(columns: Sequence[str], rows: Iterable[Row], counts: Collection
         stdout().print(Text(names, style="bold"), soft_wrap=True)
     for line in body if header else body[1:]:
         sys.stdout.write(line + "\n")
-
-
-def table_lines(columns: Sequence[str], rows: Iterable[Row], counts: Collection[str] = ()) -> list[str]:
-    """A table as lines: header, separator, and a line per row; numbers are aligned right, counts have separators."""
-    right = [True] * len(columns)
-    cells: list[list[str]] = []
-    for row in rows:
-        for index, value in enumerate(row):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, _NUMBERS)):
-                right[index] = False
-        cells.append(
-            [f"{value:,}" if name in counts else to_cell(value) for name, value in zip(columns, row, strict=True)]
-        )
-    names = [to_cell(name) for name in columns]
-    widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    separator = "-+-".join("-" * width for width in widths)
-    return [_line(names, widths, right), separator, *(_line(row, widths, right) for row in cells)]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = []
-    for cell, width, to_right in zip(cells, widths, right, strict=True):
-        space = " " * (width - cell_len(cell))
-        padded.append(space + cell if to_right else cell + space)
-    return " | ".join(padded).rstrip()
 
 
 def size(count: int) -> str:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from viewkeeper.cli.output import count_of, note, stdout
+from viewkeeper.cli.output import count_of, note, print_signed, rows_of, stdout
 from viewkeeper.cli.session import Options
-from viewkeeper.cli.value_texts import to_cell
 
 if TYPE_CHECKING:
     from viewkeeper.client import RemoteSubscription
@@ -80,18 +79,11 @@ def _json(frame: Frame) -> str:
 
 def _table(frame: Frame) -> None:
     """The rows of a frame under a line with its epoch: + for inserted, − for deleted ones."""
-    from viewkeeper.query.result import Result
-
     console = stdout()
     kind = ", all rows" if frame.snapshot else ""
     rows = frame.change.rows
     weights = rows["_weight"].to_pylist()
     console.print(Text(f"epoch {frame.epoch}, {frame.committed_at:%Y-%m-%d %H:%M:%S}{kind}", style="bold"))
-    for row, weight in zip(Result(table=rows.drop_columns(["_weight"])).rows(), weights, strict=True):
-        sign, style = ("+", "green") if weight > 0 else ("−", "red")
-        times = f" ({abs(weight)} times)" if abs(weight) > 1 else ""
-        console.print(
-            Text(f"  {sign} {' | '.join(to_cell(value) for value in row)}{times}", style=style), soft_wrap=True
-        )
+    print_signed(console, rows_of(rows.drop_columns(["_weight"])), weights)
     if not weights:
         note(f"  ({count_of(0, 'row')})")

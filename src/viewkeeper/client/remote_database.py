@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewkeeper.algebra.fetched_rows import FetchedRows
 from viewkeeper.client.http_calls import Calls
 from viewkeeper.client.remote_subscription import RemoteSubscription
 from viewkeeper.client.row_decoding import schema_from
@@ -34,7 +35,7 @@ class RemoteCommit:
     warnings: tuple[str, ...] = ()
 
 
-class RemoteResult:
+class RemoteResult(FetchedRows):
     """Rows with column names, and the commit of a statement that changed data."""
 
     def __init__(self, table: pa.Table, commit: RemoteCommit | None, document: Mapping[str, Any]) -> None:
@@ -44,22 +45,9 @@ class RemoteResult:
         self.remarks: list[str] = list(document.get("remarks", ()))
         self.preview: Mapping[str, Any] | None = document.get("preview")
 
-    @property
-    def columns(self) -> list[str]:
-        """Column names in order."""
-        return list(self._table.column_names)
-
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table, duplicates repeated."""
         return self._table
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as tuples."""
-        return list(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
-
-    def pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
-        return self._table.to_pandas()
 
 
 class RemoteDatabase:

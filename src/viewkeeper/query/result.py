@@ -7,18 +7,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.rows import schema_of_arrow
-from viewkeeper.algebra.types import Type
+from viewkeeper.algebra.fetched_rows import FetchedRows, rows_of_arrow
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine, Frame
-from viewkeeper.errors import EngineError, SessionLost, SqlError, TypeMismatch, ViewkeeperError
+from viewkeeper.errors import EngineError, SessionLost, SqlError, ViewkeeperError
 from viewkeeper.query.frames import at_place
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.transaction.change import Commit
 
 
-class Result:
-    """Rows with column names, and the commit of a statement that changed data."""
+class Result(FetchedRows):
+    """Rows with column names, and the commit of a statement that changed data.
+
+    Iterate over it for its rows; those of a subscription come as long as it goes on.
+    """
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class Result:
         """Column names in order."""
         if self._table is None and self._frame is not None and self._engine is not None:
             return [name for name, _ in self._from_frame(self._engine.columns)]
-        return list(self.arrow().column_names)
+        return super().columns
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table, duplicates repeated."""
@@ -119,29 +121,16 @@ class Result:
             self._frame = self._engine.surviving(self._again)
             return self._from_frame(action)
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as tuples, duplicates repeated. Maps and structs are dicts; timestamps are in UTC."""
-        table = self.arrow()
-        columns = []
-        for field, column in zip(table.schema, table.columns, strict=True):
-            if pa.types.is_timestamp(field.type) and field.type.tz:
-                column = column.cast(pa.timestamp("us", "UTC"))
-            try:
-                values = column.to_pylist()
-            except OverflowError as problem:
-                raise TypeMismatch(
-                    f"column '{field.name}' has a date or time outside the years 1 to 9999, which Python does not have",
-                    hint="use arrow(), or a condition that leaves such rows out",
-                ) from problem
-            if pa.types.is_nested(field.type):
-                kind = schema_of_arrow(pa.schema([field]))[0][1]
-                values = [_plain(value, kind) for value in values]
-            columns.append(values)
-        return list(zip(*columns, strict=True)) if columns else []
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self.stream is None or self._table is not None:
+            return super().__iter__()
+        return (row for table in self.stream for row in rows_of_arrow(table))
 
-    def pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
-        return self.arrow().to_pandas()
+    def _repr_html_(self) -> str | None:
+        return None if self.stream is not None else super()._repr_html_()
+
+    def __str__(self) -> str:
+        return repr(self) if self.stream is not None else super().__str__()
 
     def spark(self) -> Any:
         """The rows as a Spark DataFrame, not yet computed."""
@@ -157,26 +146,3 @@ class Result:
         return (
             f"Result({', '.join(self.columns)})" if self._frame is not None or self._table is not None else "Result()"
         )
-
-
-def _plain(value: Any, kind: Type) -> Any:
-    """A nested value as plain Python: maps and structs as dicts."""
-    if value is None:
-        return None
-    if kind.name == "map" and kind.key is not None and kind.value is not None:
-        pairs = value.items() if isinstance(value, dict) else value
-        return {_hashable(_plain(k, kind.key)): _plain(v, kind.value) for k, v in pairs}
-    if kind.name == "array" and kind.element is not None:
-        return [_plain(part, kind.element) for part in value]
-    if kind.name == "struct":
-        return {name: _plain(value[name], part) for name, part in kind.fields}
-    return value
-
-
-def _hashable(value: Any) -> Any:
-    """A map key that Python can hash: nested values become tuples."""
-    if isinstance(value, dict):
-        return tuple(_hashable(part) for part in value.values())
-    if isinstance(value, list):
-        return tuple(_hashable(part) for part in value)
-    return value

@@ -1,4 +1,4 @@
-"""The files of a path that a user names: one file, or all files below a directory.
+"""The files of a path that a user names: one file, those that a pattern matches, or all files below a directory.
 
 Folders named key=value are columns, as Hive and Spark write them. Some files of another system's table may hold deleted
 rows: so Delta tables are read by `delta`, and Iceberg and Hudi tables are refused.
@@ -6,6 +6,7 @@ rows: so Delta tables are read by `delta`, and Iceberg and Hudi tables are refus
 
 from __future__ import annotations
 
+import glob
 import os
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,8 @@ def find(path: str, form: str | None, storage_options: dict[str, str]) -> Found:
     if path.startswith("file://"):
         path = urllib.parse.unquote(urllib.parse.urlparse(path).path)
     names, storage = _listed(path, storage_options)
+    if names is not None and _is_pattern(path):
+        path = _before_pattern(path)
     if names is None:  # one file
         ending, where = form or _form_of(path), path
         if ending is None:
@@ -102,6 +105,11 @@ def _listed(path: str, options: dict[str, str]) -> tuple[list[str] | None, Objec
         return None, storage
     if os.path.isfile(path):
         return None, None
+    if _is_pattern(path):
+        matched = [found for found in glob.glob(path, recursive=True) if os.path.isfile(found)]
+        if not matched:
+            raise NotFound(f"no file matches {path}", hint="check the pattern: * is any name, ** any folders")
+        return [os.path.relpath(found, _before_pattern(path)) for found in matched], None
     if not os.path.isdir(path):
         raise _no_file(path)
     _refuse_part_of_table(path)
@@ -115,6 +123,19 @@ def _listed(path: str, options: dict[str, str]) -> tuple[list[str] | None, Objec
         for name in names
     ]
     return walked, None
+
+
+def _is_pattern(path: str) -> bool:
+    """Whether a path is a pattern that files match; one that is the name of a file or directory is not."""
+    return "://" not in path and glob.has_magic(path) and not os.path.exists(path)
+
+
+def _before_pattern(path: str) -> str:
+    """The folder that a pattern begins with."""
+    folder = path
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    return folder or "."
 
 
 def _no_file(path: str) -> NotFound:

@@ -1,4 +1,4 @@
-"""JSON files as rows: one object per line, or a line with an array of them.
+"""JSON files as rows: one object per line, a line with an array of them, or one array over many lines.
 
 Numbers keep their digits, so that a DECIMAL column gets them exactly and a DOUBLE column the nearest double.
 """
@@ -17,6 +17,9 @@ from viewkeeper.sources.files import SourceFile, unreadable
 ROWS = 50_000
 """Rows read at a time."""
 
+LARGEST = 64 << 20
+"""Letters of one object at most, in an array over many lines."""
+
 
 _DECODER = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=float)
 
@@ -27,16 +30,65 @@ def json_rows(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
         text = line.strip()
         if not text:
             continue
+        if number == 1 and text.startswith(b"[") and not text.endswith(b"]"):
+            yield from _array_over_lines(file)
+            return
         try:
-            value = _DECODER.decode(text.decode())
-        except UnicodeDecodeError:
-            raise TypeMismatch(f"line {number} of {file.path} is not UTF-8") from None
+            value = _DECODER.decode(_text(file, text, number))
         except (ValueError, RecursionError) as problem:
             raise _not_json(file, number, str(problem).split(":")[0]) from None
         for row in value if isinstance(value, list) else [value]:
             if not isinstance(row, dict):
                 raise _not_json(file, number, f"a {type(row).__name__} is not a row")
             yield number, row
+
+
+def _array_over_lines(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of an array that is spread over lines, each with the line on which it begins."""
+    held, number, opened = "", 1, False
+    lines = _lines(file)
+    while True:
+        rest = held.lstrip() if not opened else held.lstrip(_BETWEEN)
+        number += held[: len(held) - len(rest)].count("\n")
+        if opened and rest.startswith("]"):
+            _nothing_else(file, number, rest[1:], lines)
+            return
+        if not opened and rest:
+            held, opened = rest[1:], True
+            continue
+        try:
+            value, end = _DECODER.raw_decode(rest)
+        except json.JSONDecodeError as problem:
+            more = next(lines, None) if _is_cut(problem, rest) and len(rest) <= LARGEST else None
+            if more is None:
+                raise _not_json(file, number, problem.msg) from None
+            held = rest + _text(file, more, number) + "\n"
+            continue
+        if not isinstance(value, dict):
+            raise _not_json(file, number, f"a {type(value).__name__} is not a row")
+        yield number, value
+        number += rest[:end].count("\n")
+        held = rest[end:]
+
+
+def _is_cut(problem: json.JSONDecodeError, text: str) -> bool:
+    """Whether what is wrong with an object is that its end is missing."""
+    return problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated string")
+
+
+_BETWEEN = " \t\r\n,"
+
+
+def _nothing_else(file: SourceFile, number: int, rest: str, lines: Iterator[bytes]) -> None:
+    if rest.strip() or any(line.strip() for line in lines):
+        raise _not_json(file, number, "there is more after the array")
+
+
+def _text(file: SourceFile, line: bytes, number: int) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise TypeMismatch(f"line {number} of {file.path} is not UTF-8") from None
 
 
 def _not_json(file: SourceFile, number: int, why: str) -> TypeMismatch:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.functions import AGGREGATES, GROUPINGS
 
@@ -111,13 +112,19 @@ def separator(context: Context, call: Written) -> exp.Expr | None:
     return exp.Anonymous(this="coalesce", expressions=[given.copy(), exp.Literal.string("")])
 
 
+_EITHER_WAY = (exp.Add, exp.Mul, exp.EQ, exp.NEQ, exp.And, exp.Or)
+"""Operators whose sides can change places."""
+
+
 def same(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether two pieces of bound syntax are the same."""
-    while isinstance(one, exp.Paren):
-        one = one.this
-    while isinstance(other, exp.Paren):
-        other = other.this
-    return bool(one == other)
+    """Whether two pieces of bound syntax are the same, or differ in the order of what an operator takes either way."""
+    one, other = unwrapped(one), unwrapped(other)
+    if one == other:
+        return True
+    if type(one) is not type(other) or not isinstance(one, _EITHER_WAY):
+        return False
+    left, right, first, second = one.this, one.expression, other.this, other.expression
+    return (same(left, first) and same(right, second)) or (same(left, second) and same(right, first))
 
 
 def replaced(node: exp.Expr, known: Mapping) -> exp.Expr:
@@ -125,8 +132,10 @@ def replaced(node: exp.Expr, known: Mapping) -> exp.Expr:
     if not known:
         return node
 
+    pieces = [(unwrapped(piece), instead) for piece, instead in known]
+
     def change(part: exp.Expr) -> exp.Expr:
-        for piece, instead in known:
+        for piece, instead in pieces:
             if type(part) is type(piece) and same(part, piece):
                 return instead.copy()
         return part

@@ -13,6 +13,7 @@ from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.dialect import COMPARISONS
 from viewkeeper.sql.functions import WINDOW_ONLY, WITHOUT_BRACKETS, is_moving_time, why_not_deterministic
+from viewkeeper.sql.parameters import without_value
 from viewkeeper.sql.scopes import Scope, Visible, name_parts, unknown
 from viewkeeper.sql.subqueries import Subquery
 
@@ -119,6 +120,9 @@ class Binder:
         if not found:
             if len(parts) == 1 and parts[0].lower() in WITHOUT_BRACKETS:
                 self._refuse_function(parts[0], 0, node)
+            of_struct = [c for c in self.scope.columns if c.is_named(parts[0]) and c.attribute.type.name == "struct"]
+            if of_struct and len(parts) > 1:
+                self._field_type(of_struct[0].attribute.type, parts[1], node)
             raise unknown(self.context, self.scope, node, list(last))
         attribute = self._only(found, node)
         return self._fields(self.context.marked(attribute, node), attribute.type, rest, node)
@@ -153,7 +157,7 @@ class Binder:
 
     def _subquery(self, node: exp.Expr, first: Aliases, last: Aliases) -> exp.Expr | None:
         if isinstance(node, exp.Exists):
-            return self._wait("exists", node.this, node)
+            return self._wait("exists", _without_nulls(node.this), node)
         if isinstance(node, exp.In) and node.args.get("query") is not None:
             return self._compared(node.this, node.args["query"], "=", node, first, last)
         if isinstance(node, exp.In) and len(node.expressions) == 1 and _is_query(node.expressions[0]):
@@ -217,13 +221,24 @@ class Binder:
                 _HINTS["clock"],
             )
         if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
-            self.context.refuse("a query of a view cannot have parameters", node, "write the value")
+            raise without_value(node, self.context.place(node))
 
     def _refuse_function(self, name: str, arguments: int, node: exp.Expr) -> None:
         reason = why_not_deterministic(name, arguments)
         if reason is not None:
             hint = _HINTS["clock" if "when it runs" in reason else "random"]
             self.context.refuse(f"{name.lower()}() cannot be maintained: {reason}", node, hint)
+
+
+def _without_nulls(query: exp.Expr) -> exp.Expr:
+    """A query of which only the number of rows counts, without a column that is always NULL."""
+    if not any(isinstance(item.unalias(), exp.Null) for item in getattr(query, "selects", ())):
+        return query
+    made = query.copy()
+    for item in getattr(made, "selects", ()):
+        if isinstance(item.unalias(), exp.Null):
+            item.unalias().replace(exp.Literal.number(1))
+    return made
 
 
 def _listed(node: exp.Expr) -> list[exp.Expr]:

@@ -16,7 +16,7 @@ from viewkeeper.sql.aggregates import Aggregation
 from viewkeeper.sql.binding import Binder
 from viewkeeper.sql.catalog import Query
 from viewkeeper.sql.clauses import QUERY, only
-from viewkeeper.sql.conditions import conjuncts
+from viewkeeper.sql.conditions import conjuncts, unwrapped
 from viewkeeper.sql.context import Context, passed_on
 from viewkeeper.sql.generators import generated, is_generator
 from viewkeeper.sql.grouping import Grouping, GroupingSets, groupings_in, read_grouping, written_keys
@@ -75,6 +75,7 @@ class Block:
         sources.read(self.tree)
         node = sources.filtered(self.tree.args["where"].this if self.tree.args.get("where") else None)
         selecting = Selecting(self.context, self.binder, self.scope)
+        selecting.aliases.update(self._time_windows())
         self.items = selecting.items(self.tree, self.expected)
         self._bind_conditions(selecting.aliases)
         self._bind_sorts(selecting.aliases)
@@ -173,11 +174,11 @@ class Block:
         return made
 
     def _no_nesting(self, call: exp.Expr) -> None:
-        inside = [part for piece in call.iter_expressions() for part in piece.walk() if is_aggregate(part)]
+        calls = [part for part in call.walk() if isinstance(part, exp.Anonymous) and is_aggregate(part)]
         window = call.find(exp.Window)
         if window is not None:
             self.context.wrong("a window function cannot stand inside an aggregate", window, "compute it in a subquery")
-        if len(inside) > 1 or (inside and isinstance(call, exp.Anonymous)):
+        if len(calls) > 1:
             self.context.wrong("an aggregate cannot stand inside an aggregate", call, "compute it in a subquery")
 
     def _grouping(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> Grouping:
@@ -191,14 +192,30 @@ class Block:
             group = exp.Group(expressions=[exp.column("all"), *group.expressions])
         for key in written_keys(group):
             position = ordinal(key)
-            made = (
-                self._item_at(position, key, "GROUP BY").bound
-                if position is not None
-                else self.binder.bind(key, after=aliases)
-            )
+            if position is not None:
+                made = self._item_at(position, key, "GROUP BY").bound
+            else:
+                made = self._selected_subquery(key) or self.binder.bind(key, after=aliases)
             self.translation.no_aggregates([made], "GROUP BY")
             bound.append((key, made))
         return read_grouping(self.context, group, bound)
+
+    def _time_windows(self) -> dict[str, exp.Expr]:
+        """The name that a key such as window(time, '1 hour') has, unless a column has it."""
+        group = self.tree.args.get("group")
+        found: dict[str, exp.Expr] = {}
+        for key in written_keys(group) if group is not None else ():
+            name = key.name.lower() if isinstance(key, exp.Anonymous) else ""
+            if name in ("window", "session_window") and not self.scope.lookup([name])[0]:
+                found[name] = self.binder.bind(key)
+        return found
+
+    def _selected_subquery(self, key: exp.Expr) -> exp.Expr | None:
+        """The selected column that consists of the same subquery as a key."""
+        if not isinstance(unwrapped(key), exp.Query):
+            return None
+        written = ((item, item.at.this if isinstance(item.at, exp.Alias) else item.at) for item in self.items)
+        return next((item.bound for item, other in written if same(key, other)), None)
 
     def _follow(self, renamed: dict[Attribute, Attribute]) -> None:
         """Makes subqueries that are joined after GROUP BY refer to its output columns."""

@@ -291,6 +291,13 @@ class _Parser(SparkParser):
         cast.meta[_LITERAL] = name
         return cast
 
+    def _parse_placeholder(self) -> exp.Expr | None:
+        first = self._curr
+        made = super()._parse_placeholder()
+        if made is not None and first is not None:
+            made.meta.update(start=first.start, end=self._prev.end)
+        return made
+
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> exp.Interval | None:
         if self._curr.token_type != TokenType.INTERVAL:
             return None

@@ -30,6 +30,7 @@ from viewkeeper.algebra.extrema import extremum
 from viewkeeper.algebra.nodes import Share
 from viewkeeper.algebra.types import Type
 from viewkeeper.sql.aggregate_calls import Written, separator
+from viewkeeper.sql.conditions import unwrapped
 from viewkeeper.sql.context import Context
 from viewkeeper.sql.functions import ORDERED
 from viewkeeper.sql.sail_calls import check_aggregate
@@ -131,11 +132,10 @@ def _single(context: Context, call: Written) -> exp.Expr:
 
 
 def _count(context: Context, call: Written) -> Recipe:
-    tests: list[exp.Expr] = [
-        exp.Is(this=exp.paren(a), expression=exp.Null()).not_() for a in call.arguments if _may_be_null(a)
-    ]
-    if call.condition is None and len(call.arguments) == 1 and tests:
-        return Recipe((call.arguments[0],), lambda made: Plan((Needed("count", made[0]),)))
+    given = [exp.cast(a, "INT") if isinstance(unwrapped(a), exp.Null) else a for a in call.arguments]
+    tests: list[exp.Expr] = [exp.Is(this=exp.paren(a), expression=exp.Null()).not_() for a in given if _may_be_null(a)]
+    if call.condition is None and len(given) == 1 and tests:
+        return Recipe((given[0],), lambda made: Plan((Needed("count", made[0]),)))
     if call.condition is not None:
         tests.insert(0, exp.paren(call.condition))
     if not tests:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from viewkeeper.algebra.expressions import Attribute
 from viewkeeper.algebra.schema import is_reserved
+from viewkeeper.algebra.types import Type
 from viewkeeper.errors import NotFound
 from viewkeeper.sql.context import Context
 
@@ -79,7 +80,15 @@ class Scope:
             if found:
                 return found, parts[2:]
         found = [c for c in self.columns if not c.hidden and c.is_named(parts[0])]
+        if len(parts) > 1:  # t.id where a column is named t, too: the table t of an outer query may be meant
+            found = [c for c in found if has_field(c.attribute.type, parts[1])]
         return found, parts[1:]
+
+
+def has_field(kind: Type, name: str) -> bool:
+    """Whether values of a type have a field of that name: structs, arrays of them, and maps."""
+    inside = kind.element if kind.name == "array" and kind.element is not None else kind
+    return kind.name == "map" or (inside.name == "struct" and any(f.lower() == name.lower() for f, _ in inside.fields))
 
 
 def name_parts(node: exp.Column) -> list[str]:

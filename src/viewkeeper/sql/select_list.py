@@ -85,9 +85,10 @@ class Selecting:
                 self.context.wrong("* needs a table in FROM", node, None)
             yield from self._marked(self.scope.star(), node)
             return
-        if len(parts) == 1 and (own := self.scope.star(parts[0])):
-            yield from self._marked(own, node)
-            return
+        for scope in self.scope.outwards() if len(parts) == 1 else ():
+            if own := scope.star(parts[0]):
+                yield from self._marked(own, node)
+                return
         column = exp.column(parts[-1], *reversed(parts[:-1]))
         if isinstance(node, exp.Column):
             for inner, outer in zip(column.parts, node.parts, strict=False):

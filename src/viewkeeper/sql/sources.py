@@ -107,8 +107,10 @@ class Sources:
             if not item.args.get("alias") and not item.args.get("pivots"):
                 return node, columns
             names, default = [(c.name, c.attribute) for c in Scope(columns).star()], None
+        elif isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery):  # nothing stands before it
+            node, names, default = *self._derived(item.this), None
         elif isinstance(item, exp.Lateral):
-            self.context.wrong("LATERAL needs a table before it", item, None)
+            self.context.wrong("LATERAL needs a table before it", item, "write FROM explode(...) AS t")
         else:
             node, names, default = *self._derived(item), None
         node, names = self._pivot(item, node, names)

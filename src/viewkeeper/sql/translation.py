@@ -103,16 +103,24 @@ class Translation:
         nodes, attributes = self._aligned(branches, start)
         begun = self._called(cte, Query(Union(tuple(nodes), tuple(attributes)), branches[0].names))
         numbers = self.context.numbers
-        columns = tuple(numbers.attribute(name, a.type) for name, a in zip(begun.names, attributes, strict=True))
-        marker = Scan(f"recursive {cte.alias.lower()} {columns[0].number}", cte.alias, columns)
-        inside = Scope(parent=scope)
-        inside.named[cte.alias.lower()] = Query(marker, begun.names)
-        made = self._branches(steps, inside)
-        for branch, part in zip(made, steps, strict=True):
-            if len(branch.names) != len(columns):
-                self.context.wrong(
-                    f"a step of '{cte.alias}' has {len(branch.names)} columns, its start has {len(columns)}", part, None
-                )
+        kinds: list[Type] = []
+        wider = [a.type for a in attributes]
+        while wider != kinds:  # a step may have wider numbers than the start
+            kinds = wider
+            columns = tuple(numbers.attribute(name, kind) for name, kind in zip(begun.names, kinds, strict=True))
+            marker = Scan(f"recursive {cte.alias.lower()} {columns[0].number}", cte.alias, columns)
+            inside = Scope(parent=scope)
+            inside.named[cte.alias.lower()] = Query(marker, begun.names)
+            made = self._branches(steps, inside)
+            for branch, part in zip(made, steps, strict=True):
+                if len(branch.names) != len(columns):
+                    self.context.wrong(
+                        f"a step of '{cte.alias}' has {len(branch.names)} columns, its start has {len(columns)}",
+                        part,
+                        None,
+                    )
+            wider = [_widest([c.type, *(b.node.outputs[i].type for b in made)]) for i, c in enumerate(columns)]
+        nodes = [_cast_columns(self.context, node, list(zip(node.outputs, kinds, strict=True))) for node in nodes]
         recursion = Recursion(self.context, {cte.alias: marker}, cte, bag=bag)
         for node, part in zip(nodes, start, strict=True):
             recursion.branch(cte.alias, simplified(node), _label(cte.alias, part))
@@ -301,6 +309,15 @@ def _names_itself(cte: exp.CTE) -> bool:
 def _label(name: str, part: exp.Expr) -> str:
     """A branch of a recursive query as text for display."""
     return f"{name} :- {' '.join(part.sql(dialect=Verbatim).split())}"
+
+
+def _widest(kinds: Sequence[Type]) -> Type:
+    """The widest of some types if all are integers or all floats; else the first."""
+    first = kinds[0]
+    if all(kind.is_integer for kind in kinds) or all(kind.is_float for kind in kinds):
+        for kind in kinds[1:]:
+            first = common_type(first, kind) or first
+    return first
 
 
 def _cast_columns(context: Context, node: Node, pairs: Sequence[tuple[Attribute, Type]]) -> Project:

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterator
 
 from viewkeeper.errors import Place, SqlError, ViewkeeperError
 from viewkeeper.query.result import Result
+from viewkeeper.sql.parameters import Parameters, with_values
 from viewkeeper.sql.tokens import Statement, split
 
 
-def each_statement(text: str, run: Callable[[Statement], Result]) -> Iterator[Result]:
+def each_statement(
+    text: str, run: Callable[[Statement], Result], parameters: Parameters | None = None
+) -> Iterator[Result]:
     """The results of a text's statements, each run when its result is asked for; an error says which one it was."""
-    parts = split(text)
+    bound = with_values(text, parameters)
+    parts = split(bound.text)
     for number, statement in enumerate(parts, start=1):
         try:
             result = _deep(run, statement)
         except ViewkeeperError as problem:
             problem.statement = (number, len(parts))
+            problem.place = bound.as_written(problem.place)
             raise
         yield result
 

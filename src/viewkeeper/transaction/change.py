@@ -8,18 +8,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from viewkeeper.algebra.rows import consolidate, expand, part_with_sign, row_tuples
+from viewkeeper.algebra.fetched_rows import rows_of_arrow
+from viewkeeper.algebra.rows import consolidate, expand, part_with_sign, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Schema
+from viewkeeper.algebra.text_tables import FIRST, html_table, signed_lines
 from viewkeeper.maintain.report import Report
+
+SHOWN = 10_000
+"""A change of at most so many stored rows is read in order to show its first ones."""
 
 
 class Change:
     """A net change. Its rows are fetched when first asked for, so a bulk load costs nothing to report."""
 
-    def __init__(self, schema: Schema, fetch: Callable[[], pa.Table], held: object = None) -> None:
-        """`held` is referenced until the rows are fetched, so that the files they are read from are not vacuumed."""
+    def __init__(self, schema: Schema, fetch: Callable[[], pa.Table], held: object = None, stored: int = 0) -> None:
+        """`held` is referenced until the rows are fetched, so that the files they are read from are not vacuumed.
+
+        `stored`: how many rows these files have.
+        """
         self.schema = schema
+        self.stored = stored
         self._fetch = fetch
         self._held = held
         self._rows: pa.Table | None = None
@@ -53,12 +63,37 @@ class Change:
         rows = row_tuples(self.rows.drop_columns([WEIGHT]))
         return dict(zip(rows, self.rows[WEIGHT].to_pylist(), strict=True))
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether its first rows can be shown without reading many from files."""
+        return self._rows is not None or self.stored <= SHOWN
+
+    def first(self, count: int) -> tuple[list[tuple[Any, ...]], list[int]]:
+        """Its first rows, at most so many, and their weights; deleted rows come first."""
+        rows = self.rows
+        order = pc.sort_indices(pc.greater(rows[WEIGHT], 0))[:count]
+        some = take(rows, order.to_numpy())
+        return rows_of_arrow(some.drop_columns([WEIGHT])), some[WEIGHT].to_pylist()
+
     def __repr__(self) -> str:
-        if self._rows is None:
-            return "Change(not fetched)"
-        weights = self._rows[WEIGHT].to_pylist()
+        if not self.is_shown:
+            return f"Change(about {self.stored:,} rows, which are read when they are asked for)"
+        return "\n".join([self._counted(), *(f"  {line}" for line in signed_lines(*self.first(FIRST))), *self._more()])
+
+    def _repr_html_(self) -> str | None:
+        if not self.is_shown:
+            return None
+        rows, weights = self.first(FIRST)
+        return html_table(self.schema.names, rows, "".join(self._more()).strip(), weights)
+
+    def _counted(self) -> str:
+        weights = self.rows[WEIGHT].to_pylist()
         plus = sum(weight for weight in weights if weight > 0)
-        return f"Change(+{plus}, -{plus - sum(weights)})"
+        return f"Change(+{plus}, −{plus - sum(weights)})"
+
+    def _more(self) -> list[str]:
+        left = self.rows.num_rows - FIRST
+        return [f"  ... and {left:,} more"] if left > 0 else []
 
 
 @dataclass(frozen=True)

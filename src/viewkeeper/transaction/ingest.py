@@ -28,16 +28,19 @@ def is_frame(rows: Any) -> bool:
     return type(rows).__module__.startswith("pyspark.") and hasattr(rows, "write")
 
 
+def has_columns(rows: Any) -> bool:
+    """Whether rows are given as columns with names: by Arrow, pandas, polars, or whatever exports Arrow's C stream."""
+    return is_frame(rows) or isinstance(rows, pa.Table) or any(hasattr(rows, name) for name in _EXPORTS)
+
+
+_EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow", "__dataframe__")
+
+
 def rows_from(rows: Any, relation: Relation, zone: str) -> pa.Table:
     """Rows given by a user, as canonical Arrow rows of the relation."""
     schema = relation.schema
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif type(rows).__module__.startswith("pandas."):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    elif type(rows).__module__.startswith("polars."):
-        rows = rows.to_arrow()
-    if isinstance(rows, pa.Table):
+    if has_columns(rows):
+        rows = _arrow(rows)
         table = cast_table(_by_name(rows, schema, relation.name), schema, relation.name, zone)
     elif isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise TypeMismatch(
@@ -47,6 +50,21 @@ def rows_from(rows: Any, relation: Relation, zone: str) -> pa.Table:
     else:
         table = rows_to_arrow(rows, schema, relation.name, zone)
     return canonical(table, schema)
+
+
+def _arrow(rows: Any) -> pa.Table:
+    """Rows in the columns of some other library."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if type(rows).__module__.startswith("pandas."):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    try:
+        made = rows.to_arrow() if hasattr(rows, "to_arrow") else rows  # polars exports views of strings by the C stream
+        return made if isinstance(made, pa.Table) else pa.table(made)
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        raise TypeMismatch(
+            f"a {type(rows).__name__} is not a table with columns", detail=str(problem), hint="give a data frame"
+        ) from problem
 
 
 def _by_name(table: pa.Table, schema: Schema, relation: str) -> pa.Table:

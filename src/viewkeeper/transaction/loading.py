@@ -23,7 +23,7 @@ from viewkeeper.sources.files import unreadable
 from viewkeeper.sources.source import Source, open_source
 from viewkeeper.transaction.ingest import frame_by_name, signed_expression, store_frame
 from viewkeeper.transaction.open_transaction import OpenTransaction
-from viewkeeper.transaction.row_changes import SIGNED, apply_rows, change_by_frame
+from viewkeeper.transaction.row_changes import SIGNED, apply_rows, change_by_frame, upsert
 
 _GLOB = set("*?[]{}\\")
 """Engines read a path with one of these characters as a glob pattern."""
@@ -53,6 +53,15 @@ def load_file(tx: OpenTransaction, relation: Relation, path: str, form: str | No
         if problem.message == UNREADABLE:  # the user's file, not one of the database
             raise unreadable(path, Exception(problem.detail or "")) from problem
         raise
+
+
+def upsert_file(
+    tx: OpenTransaction, relation: Relation, path: str, form: str | None, options: Mapping[str, str]
+) -> int:
+    """Upserts the rows of a file, a part of bounded size at a time; of several with one key the last stays."""
+    source = open_source(path, form, options, tx.store.engine.storage)
+    tables = source.tables(relation.schema, relation.name, tx.zone)
+    return sum(upsert(tx, relation, chunk) for chunk in _chunks(tables, tx.store.tuning))
 
 
 def _by_engine(tx: OpenTransaction, source: Source) -> Frame | None:

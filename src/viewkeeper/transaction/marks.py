@@ -58,4 +58,4 @@ def change_since(tx: OpenTransaction, mark: Mark, relation: Relation) -> Change:
             parts.append(negated(change_of_files(tx.store, schema, removed, held).rows))
         return pa.concat_tables(parts)
 
-    return Change(schema, fetch, held)
+    return Change(schema, fetch, held, sum(file.rows for file in (*added, *removed)))

@@ -489,7 +489,7 @@ def change_of_files(
             frame = frame.filter(parsed(disjunction((among, is_null(Name(EPOCH)))) if whole else among))
         return conform(store.engine.collect(frame.drop(EPOCH)), schema, signed=True)
 
-    return Change(schema, fetch, held)
+    return Change(schema, fetch, held, sum(file.rows for file in files))
 
 
 def change_at(store: Store, held: Held, relation: Relation, epoch: int) -> Change:

@@ -31,7 +31,14 @@ from viewkeeper.store.bounds import Keys
 from viewkeeper.store.scans import net_frame
 from viewkeeper.store.scratch import adopt_scratch, materialize
 from viewkeeper.transaction.constraints import check_files, check_rows
-from viewkeeper.transaction.ingest import frame_by_name, is_frame, rows_from, signed_expression, store_frame
+from viewkeeper.transaction.ingest import (
+    frame_by_name,
+    has_columns,
+    is_frame,
+    rows_from,
+    signed_expression,
+    store_frame,
+)
 from viewkeeper.transaction.open_transaction import OpenTransaction
 
 SIGNED = f"{WEIGHT} bigint"
@@ -103,7 +110,7 @@ def change_by_frame(
 
 def delete_rows(tx: OpenTransaction, relation: Relation, rows: Any, missing: str) -> int:
     """Deletes as many copies of each row as are given. A missing row is an error, unless `missing` is 'ignore'."""
-    wanted = consolidate(signed(rows_from(rows, relation, tx.zone), 1))
+    wanted = consolidate(signed(_given(tx, rows, relation), 1))
     if wanted.num_rows == 0:
         return 0
     key = relation.schema.primary_key
@@ -163,7 +170,7 @@ def delete_by_key(tx: OpenTransaction, relation: Relation, keys: Any, missing: s
 def upsert(tx: OpenTransaction, relation: Relation, rows: Any) -> int:
     """Inserts rows, replacing those with the same primary key."""
     key = _primary_key(relation)
-    table = rows_from(rows, relation, tx.zone)
+    table = _given(tx, rows, relation)
     if table.num_rows == 0:
         return 0
     names = list(key)
@@ -188,7 +195,16 @@ def _primary_key(relation: Relation) -> tuple[str, ...]:
 def _keys_from(tx: OpenTransaction, relation: Relation, keys: Any) -> pa.Table:
     names = _primary_key(relation)
     schema = relation.schema.subset(names)
-    if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes, Mapping, pa.Table)):
+    if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes, Mapping)) and not has_columns(keys):
         listed = [key if isinstance(key, (tuple, list, Mapping)) else (key,) for key in keys]
         return canonical(rows_to_arrow(listed, schema, relation.name, tx.zone), schema)
-    return rows_from(keys, Table(relation.id, relation.name, schema, 0), tx.zone)
+    return _given(tx, keys, Table(relation.id, relation.name, schema, 0))
+
+
+def _given(tx: OpenTransaction, rows: Any, relation: Relation) -> pa.Table:
+    """Rows given by a user, on the driver; those of a Spark frame are fetched."""
+    if not is_frame(rows):
+        return rows_from(rows, relation, tx.zone)
+    engine = tx.store.engine
+    frame = store_frame(engine, frame_by_name(engine, rows, relation), relation, tx.zone)
+    return conform(engine.collect(frame), relation.schema)
