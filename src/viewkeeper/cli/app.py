@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from viewkeeper.algebra.durations import seconds
 from viewkeeper.cli.analyze import analyze
 from viewkeeper.cli.bench import bench
-from viewkeeper.cli.changes import changes
+from viewkeeper.cli.changes_since import changes
 from viewkeeper.cli.compact import compact
 from viewkeeper.cli.datalog import datalog
 from viewkeeper.cli.demo import demo

@@ -85,7 +85,7 @@ def rows_of(table: Any) -> Iterable[Row]:
     """The rows of an Arrow table, converted batch by batch."""
     import pyarrow as pa
 
-    from viewkeeper.algebra.fetched_rows import rows_of_arrow
+    from viewkeeper.algebra.result_rows import rows_of_arrow
 
     for batch in table.to_batches(max_chunksize=5_000):
         yield from rows_of_arrow(pa.Table.from_batches([batch]))

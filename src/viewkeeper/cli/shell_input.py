@@ -12,10 +12,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from sqlglot.tokenizer_core import TokenType
 
 from viewkeeper.errors import SqlError
-from viewkeeper.sql.tokens import split, tokenize
+from viewkeeper.sql.tokens import are_whole
 
 if TYPE_CHECKING:
     from viewkeeper.catalog.state import State
@@ -34,13 +33,9 @@ def is_complete(text: str) -> bool:
     if not text.strip() or text.lstrip().startswith("."):
         return True
     try:
-        statements, tokens = split(text), tokenize(text)
+        return are_whole(text)
     except SqlError:  # a quote or comment is still open
         return False
-    if not tokens:
-        return True
-    ends = tokens[-1].token_type == TokenType.SEMICOLON
-    return ends and (not statements or statements[-1].end <= tokens[-1].start)
 
 
 class Names(Completer):

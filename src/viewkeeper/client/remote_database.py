@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.fetched_rows import FetchedRows
+from viewkeeper.algebra.result_rows import FetchedRows
 from viewkeeper.client.http_calls import Calls
 from viewkeeper.client.remote_subscription import RemoteSubscription
 from viewkeeper.client.row_decoding import schema_from

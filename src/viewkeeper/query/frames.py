@@ -18,7 +18,7 @@ from viewkeeper.query.select import TablesAt, TablesIn, selected_frame
 from viewkeeper.query.virtual_views import stale, virtual_frame, virtual_frame_in
 from viewkeeper.sql.dialect import OLD_STATE, render
 from viewkeeper.sql.fallible_queries import may_raise
-from viewkeeper.sql.parameters import refuse_parameters
+from viewkeeper.sql.parameters import without_value
 from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.select_statements import has_subquery, says_the_same
 from viewkeeper.sql.table_references import Reference, find_references
@@ -125,6 +125,13 @@ def at_place(problem: ViewkeeperError, query: QueryText | None) -> ViewkeeperErr
     return problem
 
 
+def _refuse_parameters(query: QueryText) -> None:
+    """Raises if a query has a parameter that no value is given for."""
+    found = query.tree.find(exp.Placeholder)
+    if found is not None:
+        raise without_value(found, query.place(found.meta["start"], found.meta["end"] + 1))
+
+
 def select_frame(tx: OpenTransaction, query: QueryText, given: dict[str, Frame] | None = None) -> Frame:
     """The frame of a query inside the transaction.
 
@@ -132,7 +139,7 @@ def select_frame(tx: OpenTransaction, query: QueryText, given: dict[str, Frame] 
     operators that engines evaluate differently.
     """
 
-    refuse_parameters(query)
+    _refuse_parameters(query)
     names = {**tx.given, **(given or {})}
 
     def written() -> Frame:
@@ -146,7 +153,7 @@ def select_frame(tx: OpenTransaction, query: QueryText, given: dict[str, Frame] 
 
 def select_frame_at(store: Store, state: State, epoch: int, query: QueryText) -> Frame:
     """The frame of a query over the tables and views at an epoch."""
-    refuse_parameters(query)
+    _refuse_parameters(query)
     tables = TablesAt(store, state, epoch)
 
     def written() -> Frame:

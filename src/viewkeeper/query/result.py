@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.fetched_rows import FetchedRows, rows_of_arrow
+from viewkeeper.algebra.result_rows import FetchedRows, rows_of_arrow
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import EngineError, SessionLost, SqlError, ViewkeeperError

@@ -17,7 +17,6 @@ from viewkeeper.algebra.expressions import BOOLEAN, DATE, DOUBLE, INT, STRING, V
 from viewkeeper.algebra.spark_text import literal_text
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import Place, SqlError, TypeMismatch
-from viewkeeper.sql.query_text import QueryText
 from viewkeeper.sql.tokens import tokenize
 
 Parameters = Mapping[str, Any] | Sequence[Any]
@@ -62,10 +61,8 @@ class Bound:
         return offset - longer, offset - longer + 1
 
 
-def with_values(text: str, parameters: Parameters | None) -> Bound:
+def with_values(text: str, parameters: Parameters) -> Bound:
     """A text with the values of its parameters. Names without a value stay: they may be those of an active rule."""
-    if parameters is None:
-        return Bound(text, text)
     if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Mapping, Sequence)):
         raise TypeMismatch(
             f"a {type(parameters).__name__} does not hold the values of parameters",
@@ -90,13 +87,6 @@ def without_value(node: exp.Expr, place: Place | None) -> SqlError:
     named = node.name not in ("", "?")
     written, given = (f":{node.name}", f'{{"{node.name}": ...}}') if named else ("?", "[...]")
     return SqlError(f"the parameter {written} has no value", place=place, hint=f"give it: db.sql(text, {given})")
-
-
-def refuse_parameters(query: QueryText) -> None:
-    """Raises if a query has a parameter that no value is given for."""
-    found = query.tree.find(exp.Placeholder)
-    if found is not None:
-        raise without_value(found, query.place(found.meta["start"], found.meta["end"] + 1))
 
 
 def _named(text: str, values: Mapping[str, Any]) -> list[_Piece]:

@@ -149,6 +149,16 @@ def split(text: str) -> list[Statement]:
     return statements
 
 
+def are_whole(text: str) -> bool:
+    """Whether the statements of a text are complete: the last one ends with a semicolon of its own."""
+    tokens = tokenize(text)
+    if not tokens:
+        return True
+    statements = split(text)
+    ends = tokens[-1].token_type == TokenType.SEMICOLON
+    return ends and (not statements or statements[-1].end <= tokens[-1].start)
+
+
 def _makes_rule(words: list[str]) -> bool:
     return words[:2] == ["CREATE", "RULE"] or words[:4] == ["CREATE", "OR", "REPLACE", "RULE"]
 

@@ -14,14 +14,15 @@ def each_statement(
     text: str, run: Callable[[Statement], Result], parameters: Parameters | None = None
 ) -> Iterator[Result]:
     """The results of a text's statements, each run when its result is asked for; an error says which one it was."""
-    bound = with_values(text, parameters)
-    parts = split(bound.text)
+    bound = None if parameters is None else with_values(text, parameters)
+    parts = split(text if bound is None else bound.text)
     for number, statement in enumerate(parts, start=1):
         try:
             result = _deep(run, statement)
         except ViewkeeperError as problem:
             problem.statement = (number, len(parts))
-            problem.place = bound.as_written(problem.place)
+            if bound is not None:
+                problem.place = bound.as_written(problem.place)
             raise
         yield result
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper.algebra.fetched_rows import rows_of_arrow
+from viewkeeper.algebra.result_rows import rows_of_arrow
 from viewkeeper.algebra.rows import consolidate, expand, part_with_sign, row_tuples, take
 from viewkeeper.algebra.schema import WEIGHT, Schema
 from viewkeeper.algebra.text_tables import FIRST, html_table, signed_lines
