@@ -14,7 +14,7 @@ from viewkeeper.algebra.types import Type
 from viewkeeper.errors import TypeMismatch
 
 
-class FetchedRows(ABC):
+class ResultRows(ABC):
     """Rows with column names. Iterate over them, or convert them."""
 
     @abstractmethod
@@ -64,16 +64,19 @@ class FetchedRows(ABC):
     def __str__(self) -> str:
         if not self.has_rows:
             return repr(self)
-        table = self.head(FIRST + 1)
-        lines = table_lines(table.column_names, rows_of_arrow(table.slice(0, FIRST)))
-        return "\n".join([*lines, *(["..."] if table.num_rows > FIRST else [])])
+        columns, rows, are_all = self._first()
+        return "\n".join([*table_lines(columns, rows), *([] if are_all else ["..."])])
 
     def _repr_html_(self) -> str | None:
         if not self.has_rows:
             return None
+        columns, rows, are_all = self._first()
+        return html_table(columns, rows, "" if are_all else f"the first {FIRST} rows")
+
+    def _first(self) -> tuple[list[str], list[tuple[Any, ...]], bool]:
+        """The columns, the first rows, and whether these are all; no more than one other is fetched."""
         table = self.head(FIRST + 1)
-        more = f"the first {FIRST} rows" if table.num_rows > FIRST else ""
-        return html_table(table.column_names, rows_of_arrow(table.slice(0, FIRST)), more)
+        return table.column_names, rows_of_arrow(table.slice(0, FIRST)), table.num_rows <= FIRST
 
 
 def rows_of_arrow(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from viewkeeper.cli.output import note, print_change, print_line, print_rows, updates_of
+from viewkeeper.cli.output import note, print_change, print_line, print_rows
 from viewkeeper.cli.session import Options
 
 
@@ -22,12 +22,13 @@ def changes(options: Options, name: str, since: int) -> None:
     viewkeeper changes revenue --since 41 --format json | jq -c ".updates[]"
     """
     from viewkeeper.api.table import Readable
+    from viewkeeper.server.row_encoding import updates_of
 
     with options.open() as db:
         found = False
         for epoch, change in Readable(db, name).changes(since=since):
             if options.form == "json":
-                print_line({"epoch": epoch, "updates": updates_of(change)})
+                print_line({"epoch": epoch, "updates": updates_of(change.in_order)})
             elif options.form == "csv":
                 rows, weights = change.first(change.rows.num_rows)
                 columns = ("_epoch", "_diff", *change.schema.names)

@@ -110,12 +110,6 @@ def print_change(title: str, change: Change, *, whole: bool = False) -> None:
         note(f"  ... and {change.rows.num_rows - FIRST:,} more")
 
 
-def updates_of(change: Change) -> list[dict[str, Any]]:
-    """The rows of a change as JSON, as frames have them."""
-    rows, weights = change.first(change.rows.num_rows)
-    return [{"row": to_json(row), "diff": weight} for row, weight in zip(rows, weights, strict=True)]
-
-
 def print_line(body: dict[str, Any]) -> None:
     """Prints one JSON object on one line."""
     sys.stdout.write(json.dumps(to_json(body), ensure_ascii=False) + "\n")

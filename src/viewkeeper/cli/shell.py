@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import time
@@ -115,8 +114,10 @@ class Shell:
         """What commits changed in a relation."""
         from viewkeeper.api.table import Readable
 
-        name, *since = shlex.split(rest)
-        for epoch, change in Readable(self.db, name).changes(since=int(since[0]) if since else 0):
+        name, _, since = rest.partition(" ")
+        if since and not since.strip().isdigit():
+            raise SqlError(f"'{since}' is not an epoch", hint="write .changes NAME, or .changes NAME 41")
+        for epoch, change in Readable(self.db, name).changes(since=int(since or 0)):
             print_change(f"epoch {epoch}", change)
 
     def rules(self, rest: str) -> None:

@@ -15,7 +15,6 @@ from viewkeeper.cli.output import (
     print_result,
     print_rows,
     rows_of,
-    updates_of,
 )
 from viewkeeper.cli.progress import of_views
 from viewkeeper.cli.session import Options, read_script
@@ -80,15 +79,20 @@ def _makes_table(script: str) -> bool:
 
 def _changed_views(commit: Commit) -> dict[str, Change]:
     """The changes of views that follow from changes of tables; none for a commit that only defines views."""
-    tables = {name for name, report in commit.report.items() if report.strategy == "change"}
+    from viewkeeper.maintain.report import WRITTEN
+
+    tables = {name for name, report in commit.report.items() if report.strategy == WRITTEN}
     views = {name: change for name, change in commit.changes.items() if name not in tables}
     return views if len(views) < len(commit.changes) else {}
 
 
 def _document(commit: Commit, count: int | None) -> dict[str, Any]:
     """A commit as JSON: the changes of tables and views as updates, or null where they are too many to show."""
+    from viewkeeper.server.row_encoding import updates_of
+
     changes = {
-        name: {"updates": updates_of(change) if change.is_shown else None} for name, change in commit.changes.items()
+        name: {"updates": updates_of(change.in_order) if change.is_shown else None}
+        for name, change in commit.changes.items()
     }
     return {"epoch": commit.epoch, "count": count, "changes": changes, "rules": list(commit.rules)}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.result_rows import FetchedRows
+from viewkeeper.algebra.result_rows import ResultRows
 from viewkeeper.client.http_calls import Calls
 from viewkeeper.client.remote_subscription import RemoteSubscription
 from viewkeeper.client.row_decoding import schema_from
@@ -35,7 +35,7 @@ class RemoteCommit:
     warnings: tuple[str, ...] = ()
 
 
-class RemoteResult(FetchedRows):
+class RemoteResult(ResultRows):
     """Rows with column names, and the commit of a statement that changed data."""
 
     def __init__(self, table: pa.Table, commit: RemoteCommit | None, document: Mapping[str, Any]) -> None:

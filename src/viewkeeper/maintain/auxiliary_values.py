@@ -7,15 +7,18 @@ smaller part could replace: to drop what it has of a group is always right, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute
+from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.relations import Derived
 from viewkeeper.engine.lowered import Binding, distinct_rows
 from viewkeeper.engine.lowering import Lowering
-from viewkeeper.maintain.group_values import plain_array
+from viewkeeper.maintain.group_values import Groups, not_null_rows, plain_array
 from viewkeeper.maintain.net_changes import join_change, join_rows
 from viewkeeper.maintain.strategy import Task
 
@@ -29,6 +32,9 @@ class AuxiliaryValues:
     Its columns are the groups, one for the values of each of some `aggregates`, by their position, and others. `few` is
     how many values a group has at first.
     """
+
+    copies: Attribute
+    """The column that says how often a value occurs."""
 
     def __init__(
         self,
@@ -71,6 +77,21 @@ class AuxiliaryValues:
         if self.groups and reader.size(self.stored) > self.tuning.whole_rows:
             binding = Binding(self.groups, distinct_rows(groups))
         return reader.keep(reader.scan(self.stored, binding)).rows
+
+    def beside(
+        self, index: int, held: pa.Table, change: pa.Table, touched: pa.Table
+    ) -> tuple[pa.Table, Groups, pa.Array, np.ndarray[Any, Any]]:
+        """What is held of the values of an aggregate, without NULLs; the groups of these, of the values of a change and
+        the touched ones; the values of the two, and their copies."""
+        output, argument = self.ranked[index], self.argument(index)
+        there, moved = not_null_rows(held, output.label), not_null_rows(change, argument.label)
+        tables = [there.select([a.label for a in self.groups]), moved.select([a.label for a in self.node.groups])]
+        values = pa.concat_arrays(
+            [plain_array(there[output.label], output), plain_array(moved[argument.label], output)]
+        )
+        copies = np.concatenate([there[self.copies.label].to_numpy(), moved[WEIGHT].to_numpy()])
+        groups = Groups(self.keys([*tables, touched]), len(values), len(values) + touched.num_rows)
+        return there, groups, values, copies
 
     # groups that are read again -----------------------------------------------------------------------
 

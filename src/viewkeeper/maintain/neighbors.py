@@ -28,13 +28,12 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.ordered_values import in_order
 from viewkeeper.algebra.rows import signed
-from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.algebra.shares import percentile, places
 from viewkeeper.catalog.relations import Derived, as_derived
 from viewkeeper.engine.lowering import Lowering
 from viewkeeper.errors import InternalError
 from viewkeeper.maintain.auxiliary_values import MORE, AuxiliaryValues, large_groups
-from viewkeeper.maintain.group_values import Groups, Numbering, not_null_rows, plain_array
+from viewkeeper.maintain.group_values import Groups, Numbering, plain_array
 from viewkeeper.maintain.strategy import Task
 from viewkeeper.maintain.values_around import Around, values_around
 from viewkeeper.plan.group_state import count_of
@@ -79,15 +78,9 @@ class Neighbors(AuxiliaryValues):
             self.forgotten = True
             return {}
         found = {}
-        for index, output in self.ranked.items():
-            there, moved = not_null_rows(held, output.label), not_null_rows(change, self.argument(index).label)
-            tables = [there.select([a.label for a in self.groups]), moved.select([a.label for a in self.node.groups])]
-            values = pa.concat_arrays(
-                [plain_array(there[output.label], output), plain_array(moved[self.argument(index).label], output)]
-            )
-            groups = Groups(self.keys([*tables, touched]), len(values), len(values) + len(rows))
+        for index in self.ranked:
+            there, groups, values, copies = self.beside(index, held, change, touched)
             below = there[self.below.label].fill_null(-1).to_numpy()
-            copies = np.concatenate([there[self.copies.label].to_numpy(), moved[WEIGHT].to_numpy()])
             after = _Change(groups, values, copies, below, rows, counts[index])
             found[index] = self._follow(index, after)
         return found

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+WRITTEN = "change"
+"""The strategy in the report on a base table."""
+
 
 @dataclass(frozen=True)
 class Report:

@@ -27,7 +27,6 @@ from viewkeeper.algebra import nodes as n
 from viewkeeper.algebra.expressions import Attribute, Numbers
 from viewkeeper.algebra.ordered_values import in_order
 from viewkeeper.algebra.rows import signed
-from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.data_files import DataFile
 from viewkeeper.catalog.relations import Derived, as_derived
 from viewkeeper.engine.lowering import Lowering
@@ -90,13 +89,8 @@ class RunnersUp(AuxiliaryValues):
             self.forgotten = True
             return {}
         found = {}
-        for index, output in self.ranked.items():
-            there, moved = not_null_rows(held, output.label), not_null_rows(change, self.argument(index).label)
-            tables = [there.select([a.label for a in self.groups]), moved.select([a.label for a in self.node.groups])]
-            added = plain_array(moved[self.argument(index).label], output)
-            values = pa.concat_arrays([plain_array(there[output.label], output), added])
-            copies = np.concatenate([there[self.copies.label].to_numpy(), moved[WEIGHT].to_numpy()])
-            groups = Groups(self.keys([*tables, touched]), len(values), len(values) + touched.num_rows)
+        for index in self.ranked:
+            there, groups, values, copies = self.beside(index, held, change, touched)
             found[index] = self._follow(index, groups, there.num_rows, values, copies)
         return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.algebra.result_rows import FetchedRows, rows_of_arrow
+from viewkeeper.algebra.result_rows import ResultRows, rows_of_arrow
 from viewkeeper.catalog.state import State
 from viewkeeper.engine.engine import Engine, Frame
 from viewkeeper.errors import EngineError, SessionLost, SqlError, ViewkeeperError
@@ -16,7 +16,7 @@ from viewkeeper.sql.query_text import QueryText
 from viewkeeper.transaction.change import Commit
 
 
-class Result(FetchedRows):
+class Result(ResultRows):
     """Rows with column names, and the commit of a statement that changed data.
 
     Iterate over it for its rows; those of a subscription come as long as it goes on.

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
-
-from viewkeeper.algebra.schema import WEIGHT
 from viewkeeper.catalog.state import State
 from viewkeeper.log.ledger import Ledger
 from viewkeeper.maintain.report import Report
@@ -67,10 +64,8 @@ def report_document(report: Mapping[str, Report]) -> dict[str, dict[str, Any]]:
 
 def counted(change: Change) -> dict[str, int]:
     """How many rows a change inserts and deletes, duplicates counted."""
-    weights = change.rows[WEIGHT]
-    total = int(pc.sum(weights).as_py() or 0)
-    plus = int(pc.sum(pc.filter(weights, pc.greater(weights, 0))).as_py() or 0)
-    return {"inserted": plus, "deleted": plus - total}
+    inserted, deleted = change.counts
+    return {"inserted": inserted, "deleted": deleted}
 
 
 def commit_document(commit: Commit, state: State, counts: RowCounts) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,30 +46,28 @@ def json_rows(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _array_over_lines(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of an array that is spread over lines, each with the line on which it begins."""
-    held, number, opened = "", 1, False
     lines = _lines(file)
+    number, text = 1, _text(file, next(lines), 1)
+    at = text.index("[") + 1
     while True:
-        rest = held.lstrip() if not opened else held.lstrip(_BETWEEN)
-        number += held[: len(held) - len(rest)].count("\n")
-        if opened and rest.startswith("]"):
-            _nothing_else(file, number, rest[1:], lines)
+        start = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+        number += text.count("\n", at, start)
+        if text.startswith("]", start):
+            _nothing_else(file, number, text[start + 1 :], lines)
             return
-        if not opened and rest:
-            held, opened = rest[1:], True
-            continue
         try:
-            value, end = _DECODER.raw_decode(rest)
+            value, end = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError as problem:
-            more = next(lines, None) if _is_cut(problem, rest) and len(rest) <= LARGEST else None
+            more = next(lines, None) if _is_cut(problem, text) and len(text) - start <= LARGEST else None
             if more is None:
                 raise _not_json(file, number, problem.msg) from None
-            held = rest + _text(file, more, number) + "\n"
+            text, at = f"{text[start:]}\n{_text(file, more, number)}", 0
             continue
         if not isinstance(value, dict):
             raise _not_json(file, number, f"a {type(value).__name__} is not a row")
         yield number, value
-        number += rest[:end].count("\n")
-        held = rest[end:]
+        number += text.count("\n", start, end)
+        at = end
 
 
 def _is_cut(problem: json.JSONDecodeError, text: str) -> bool:
@@ -76,7 +75,7 @@ def _is_cut(problem: json.JSONDecodeError, text: str) -> bool:
     return problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated string")
 
 
-_BETWEEN = " \t\r\n,"
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
 
 
 def _nothing_else(file: SourceFile, number: int, rest: str, lines: Iterator[bytes]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from viewkeeper.algebra.expressions import BOOLEAN, DATE, DOUBLE, INT, STRING, VOID, Literal
+from viewkeeper.algebra.expressions import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, VOID, Literal
 from viewkeeper.algebra.spark_text import literal_text
 from viewkeeper.algebra.types import Type
 from viewkeeper.errors import Place, SqlError, TypeMismatch
@@ -68,13 +68,7 @@ def with_values(text: str, parameters: Parameters) -> Bound:
             f"a {type(parameters).__name__} does not hold the values of parameters",
             hint='give a dict for :name, as in {"id": 1}, or a list for ?',
         )
-    named = isinstance(parameters, Mapping)
     pieces = _named(text, parameters) if isinstance(parameters, Mapping) else _in_order(text, parameters)
-    if named:
-        used = {text[piece.start + 1 : piece.end] for piece in pieces}
-        unused = [name for name in parameters if name not in used]
-        if unused:
-            raise SqlError(f"there is no parameter :{unused[0]} in the text", hint="leave its value out, or name it")
     parts, position = [], 0
     for piece in pieces:
         parts += [text[position : piece.start], piece.literal]
@@ -90,11 +84,11 @@ def without_value(node: exp.Expr, place: Place | None) -> SqlError:
 
 
 def _named(text: str, values: Mapping[str, Any]) -> list[_Piece]:
-    found = []
-    for name, start, end in _names(text):
-        if name in values:
-            found.append(_Piece(start, end, _literal(values[name], f":{name}")))
-    return found
+    found = [(name, start, end) for name, start, end in _names(text) if name in values]
+    unused = set(values) - {name for name, _, _ in found}
+    if unused:
+        raise SqlError(f"there is no parameter :{min(unused)} in the text", hint="leave its value out, or name it")
+    return [_Piece(start, end, _literal(values[name], f":{name}")) for name, start, end in found]
 
 
 def _names(text: str) -> Iterator[tuple[str, int, int]]:
@@ -130,12 +124,12 @@ def _literal(value: Any, what: str) -> str:
         case bool():
             return literal_text(Literal(value, BOOLEAN))
         case int():
-            return _signed(_integer(value))
+            return _signed(literal_text(Literal(value, INT if -(1 << 31) <= value < 1 << 31 else BIGINT)))
         case float():
             plain = value - value == 0
             return _signed(literal_text(Literal(repr(value), DOUBLE))) if plain else f"CAST('{value}' AS DOUBLE)"
         case decimal.Decimal() if value.is_finite():
-            return _signed(_decimal(value))
+            return _signed(literal_text(Literal(f"{value:f}", Type("decimal"))))
         case str() | uuid.UUID():
             return literal_text(Literal(str(value), STRING))
         case bytes() | bytearray():
@@ -154,17 +148,6 @@ def _literal(value: Any, what: str) -> str:
         f"{what}: a {type(value).__name__} cannot be a parameter ({value!r})",
         hint="give None, a bool, number, text, bytes, date, datetime, or a list or dict of these",
     )
-
-
-def _integer(value: int) -> str:
-    if -(1 << 31) <= value < 1 << 31:
-        return literal_text(Literal(value, INT))
-    return str(value)
-
-
-def _decimal(value: decimal.Decimal) -> str:
-    text = f"{value:f}"
-    return text if "." in text else f"{text}BD"
 
 
 def _signed(text: str) -> str:

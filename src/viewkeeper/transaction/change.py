@@ -68,11 +68,22 @@ class Change:
         """Whether its first rows can be shown without reading many from files."""
         return self._rows is not None or self.stored <= SHOWN
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many rows it inserts and deletes, duplicates counted."""
+        weights = self.rows[WEIGHT]
+        total = int(pc.sum(weights).as_py() or 0)
+        plus = int(pc.sum(pc.filter(weights, pc.greater(weights, 0))).as_py() or 0)
+        return plus, plus - total
+
+    @property
+    def in_order(self) -> pa.Table:
+        """Its signed rows, deleted ones first."""
+        return take(self.rows, pc.sort_indices(pc.greater(self.rows[WEIGHT], 0)).to_numpy())
+
     def first(self, count: int) -> tuple[list[tuple[Any, ...]], list[int]]:
         """Its first rows, at most so many, and their weights; deleted rows come first."""
-        rows = self.rows
-        order = pc.sort_indices(pc.greater(rows[WEIGHT], 0))[:count]
-        some = take(rows, order.to_numpy())
+        some = self.in_order.slice(0, count)
         return rows_of_arrow(some.drop_columns([WEIGHT])), some[WEIGHT].to_pylist()
 
     def __repr__(self) -> str:
@@ -87,9 +98,8 @@ class Change:
         return html_table(self.schema.names, rows, "".join(self._more()).strip(), weights)
 
     def _counted(self) -> str:
-        weights = self.rows[WEIGHT].to_pylist()
-        plus = sum(weight for weight in weights if weight > 0)
-        return f"Change(+{plus}, −{plus - sum(weights)})"
+        inserted, deleted = self.counts
+        return f"Change(+{inserted}, −{deleted})"
 
     def _more(self) -> list[str]:
         left = self.rows.num_rows - FIRST

@@ -27,7 +27,7 @@ from viewkeeper.engine.running import side_by_side
 from viewkeeper.errors import Conflict, RuleLoop
 from viewkeeper.log.open_log import LOCK
 from viewkeeper.maintain.propagation import Maintained, has_views, propagate, summed_up
-from viewkeeper.maintain.report import Report
+from viewkeeper.maintain.report import WRITTEN, Report
 from viewkeeper.maintain.situation import Pending
 from viewkeeper.store.batches import can_inline, inlined
 from viewkeeper.store.flushing import is_full
@@ -147,7 +147,7 @@ def _report(tx: OpenTransaction, prepared: Prepared, seconds: float) -> dict[str
         if key not in tx.derived and not pending.relation.is_hidden:
             rows = sum(file.rows for file in files)
             report[pending.relation.name] = Report(
-                "change",
+                WRITTEN,
                 "a base table: its net change was written",
                 rows,
                 pending.files_read,

@@ -33,7 +33,7 @@ def has_columns(rows: Any) -> bool:
     return is_frame(rows) or isinstance(rows, pa.Table) or any(hasattr(rows, name) for name in _EXPORTS)
 
 
-_EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow", "__dataframe__")
+_EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
 
 
 def rows_from(rows: Any, relation: Relation, zone: str) -> pa.Table:
