@@ -107,6 +107,8 @@ def test_a_morning_in_the_shell(terminal: Terminal, tmp_path: Path) -> None:
     terminal.shows("epoch 3")
     terminal.types(f".format json{ENTER}.ls{ENTER}")
     terminal.shows('"name": "by_region"')
+    terminal.types(f".changes by_region yesterday{ENTER}")
+    terminal.shows("'yesterday' is not an epoch")
     terminal.types(f".nothing{ENTER}")
     terminal.shows("there is no command .nothing")
     terminal.shows("lake>")
